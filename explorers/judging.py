@@ -9,9 +9,8 @@ import numpy as np
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS
+from pcg.metrics.quality import DNSMOS, Resemblyzer, Similarity
 from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
-from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.synthesis.synthesizer import Synthesizer
 
 

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import re
-from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import parse_qsl, urlencode
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -17,6 +16,7 @@ from pcg.settings import Checked, Settings, is_numeric, shown
 from pcg.text.reading import check_text
 
 if TYPE_CHECKING:
+    from pcg.synthesis.voice import Voice
     from pcg.take import Take
     from pcg.text.prompt import Reference
 
@@ -35,22 +35,6 @@ LLASA_WEIGHTS = ("config.json", "model*.safetensors", "tokenizer.json", "chat_te
 CODEC_WEIGHTS = ("config.json", "*.safetensors", "*.ckpt", "*.bin")
 TRAINED, OTHER_DRAFT = "trained", "folder:"
 DRAFTS = rf"^((?!auto$)[a-z0-9-]{{1,40}}|layers:[0-9]+(,[0-9]+)*|{OTHER_DRAFT}[0-9a-f]{{16}})$"
-
-
-class VoiceFiles(Protocol):
-    """What an Origin asks of a `Voice`, which lies above."""
-
-    name: str
-    folder: Path
-    licence: str
-    draft_kind: str
-    codec_folder: Path | None
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def precision(self) -> str: ...
 
 
 def _printable(name: str) -> str:
@@ -97,7 +81,7 @@ class Origin(Checked):
         return own != others
 
     @classmethod
-    def of(cls, voice: VoiceFiles) -> "Origin":
+    def of(cls, voice: "Voice") -> "Origin":
         """Read every file of the voice: a few tenths of a second for the embedded one."""
         digest = hashlib.sha256()
         patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
@@ -241,7 +225,7 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     words += ["--sampler", settings.sampler, "--verification", settings.verification]
     for name in filter(is_numeric, Settings.model_fields):
         words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
-    words += [f"--{name}" for name in ("adaptive", "hierarchical") if getattr(settings, name)]
+    words += ["--hierarchical"] if settings.hierarchical else []
     if stored.reference is None:
         words += ["--voice", stored.voice]
     else:
@@ -274,8 +258,8 @@ def _folder(model: str) -> list[str]:
 
 WHOLE_LINK = "a link that PCG Lab wrote, copied to its end"
 USUAL = {
-    "adaptive": False, "similarity": "cosine", "sampler": "plain", "top_k": 0, "top_p": 0.0, "repetition_penalty": 1.0,
-    "hierarchical": False, "verification": "token", "lookahead_cost": 0.0,
+    "similarity": "cosine", "sampler": "plain", "top_k": 0, "top_p": 0.0, "repetition_penalty": 1.0, "hierarchical": False,
+    "verification": "token",
 }  # fmt: skip
 """Settings that a link leaves out at these values, whatever the defaults of the program are."""
 ORIGIN = {"device": "cpu", "draft": TRAINED, "precision": ""}

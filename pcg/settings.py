@@ -1,6 +1,10 @@
-"""Every setting of a take, declared once: command line, sliders, HTTP schemas and docs are made from `Settings`."""
+"""Every setting of a take, declared once: command line, sliders, HTTP schemas and docs are made from `Settings`.
+
+PAPERS holds the settings of the papers, by name.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -109,7 +113,6 @@ class Settings(Checked):
     beta: Number = _knob(0.3, 0.0, 1.0, 0.05, "Probability added to SSD's acceptance (SSD Eq. 5).")
     temperature: Number = _knob(0.8, 0.0, 2.0, 0.05, "Temperature of draft and target; 0: greedy.")
     seed: Count = _knob(0, 0, 2**32 - 1, 1, "Seed of every random number of the take.")
-    adaptive: bool = Field(False, description="Draft fewer tokens where the draft is unsure.")
     similarity: Literal["cosine", "mel"] = Field("cosine", description="Embeddings or sound.")
     sampler: Literal["plain", "ras", "eas"] = Field("plain", description="How draft and target sample (MSpoofTTS section 3).")
     top_k: Count = _knob(0, 0, 1000, 1, "Most likely tokens that are kept; 0: the sampler's own choice.")
@@ -118,9 +121,6 @@ class Settings(Checked):
     hierarchical: bool = Field(False, description="Let spoof detectors choose among beams (MSpoofTTS).")
     verification: Literal["token", "block"] = Field(
         "token", description="Test drafted tokens one by one, or together (arXiv 2403.10444; sd and pcg only)."
-    )
-    lookahead_cost: Number = _knob(
-        0.0, 0.0, 1.0, 0.001, "Cost of a drafted token in rounds without one; above 0 each round drafts as many tokens as pay."
     )
 
     def __init__(self, method: object = "pcg", /, **values: object) -> None:
@@ -133,11 +133,6 @@ class Settings(Checked):
         if self.repetition_penalty > 1 and self.sampler != "plain":
             raise InputError("repetition_penalty", self.repetition_penalty, f"1 with sampler {self.sampler}")
         return self
-
-    @property
-    def varies(self) -> bool:
-        """Whether rounds may draft different numbers of tokens."""
-        return self.adaptive or self.lookahead_cost > 0
 
     @property
     def sampling(self) -> tuple[object, ...]:
@@ -191,3 +186,47 @@ def _bounds(field: FieldInfo) -> Bounds:
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings with a name. source: where the values stand. note: what differs with the embedded voice."""
+
+    name: str
+    settings: Settings
+    source: str
+    note: str = ""
+
+
+PAPERS = (
+    Preset(
+        "PCG, as published",
+        Settings("pcg", theta=0.4, lookahead=3, temperature=0.8),
+        "arXiv 2511.13732: temperature and lookahead in section 3.1; theta of 0.38 to 0.45 was best (section 2.1)",
+        "For LLaSA's 65,536 codes. The line under theta says how large this voice's groups are.",
+    ),
+    Preset(
+        "SSD, as published",
+        Settings("ssd", beta=0.4, lookahead=3, temperature=0.8),
+        "arXiv 2505.15380, section 3.1: beta and lookahead; no temperature is named there, 0.8 is the PCG paper's",
+        "For CosyVoice 2. For this voice see Evidence.",
+    ),
+    Preset(
+        "SSD, beside PCG",
+        Settings("ssd", beta=0.3, lookahead=3, temperature=0.8),
+        "arXiv 2511.13732, section 4: the bias at which SSD is as fast as PCG",
+        "With the embedded voice the two were not matched in speed.",
+    ),
+    Preset(
+        "SD, as published",
+        Settings("sd", lookahead=3, temperature=0.8),
+        "arXiv 2511.13732, section 3.1",
+        "Its probabilities are AR's, at any lookahead.",
+    ),
+    Preset("AR, as published", Settings("ar", temperature=0.8), "arXiv 2511.13732, section 3.1"),
+    Preset(
+        "PCG, this voice",
+        Settings(),
+        "The defaults: the papers' temperature and lookahead",
+    ),
+)

@@ -233,7 +233,6 @@ class Take:
             "conditional_acceptance_by_position": [round(a, 4) for a in self.conditional_acceptance_by_position],
             "lm_rtf": round(self.lm_rtf, 4) if self.audio_seconds else None,
             "ms_per_round": {name: round(ms, 4) for name, ms in self.ms_per_round.items()},
-            "drafted_lengths": [len(r.drafted) for r in self.rounds] if self.settings.varies else None,
             "hit_limit": self.hit_limit,
             "settings": self.settings.as_dict(),
         }

@@ -44,9 +44,9 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A voice of 64 codes that babbles: everything works as in the shipped one, in milliseconds."""
     from pcg.codec.embedded import CodecConfig, EmbeddedCodec
     from pcg.models.vocabulary import Vocabulary
+    from pcg.models.weights import layer_subset
     from pcg.text.prompt import PhonemeReader, Reference
     from pcg.text.reading import phonemise
-    from pcg.training.layer_draft import layer_subset
     from pcg.training.publish import write_voice
     from pcg.training.target import Shape, new_target
 
@@ -162,12 +162,13 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
     from pcg.asr.embedded import save_recogniser
     from pcg.asr.network import ConformerCTC, EncoderConfig, Subwords
-    from pcg.training.recogniser import ReaderShape, new_reader
+    from pcg.training.recogniser import ReaderShape, RecogniserRecipe, new_reader
 
     torch.manual_seed(0)
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)
     encoder, subwords = ConformerCTC(config), Subwords.learn(SENTENCES, 48)
-    reader = new_reader(ReaderShape(subwords=48, layers=2, width=32, heads=2, feed_forward=48), config, subwords, seed=0)
+    shape = ReaderShape(subwords=48, layers=2, width=32, heads=2, feed_forward=48)
+    reader = new_reader(RecogniserRecipe(encoder=config, reader=shape), subwords, seed=0)
     with torch.no_grad():
         # Far from the tiny initial weights, so that layers, frames and positions matter.
         for weight in reader["lm"].parameters():

@@ -3,8 +3,7 @@
 import pytest
 
 from pcg.errors import InputError
-from pcg.presets import PAPERS
-from pcg.settings import Settings
+from pcg.settings import PAPERS, Settings
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from pcg.settings import Settings
         pytest.param("seed", 10**5000, id="huge"),
         ("beta", float("inf")),
         ("method", ["pcg"]),
-        ("adaptive", 1),
+        ("hierarchical", 1),
         ("similarity", None),
     ],
 )

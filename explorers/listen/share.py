@@ -9,9 +9,8 @@ from explorers.session import ShownTake
 from pcg.audio import write_wav
 from pcg.errors import InputError
 from pcg.models.hub import model_name
-from pcg.presets import PAPERS
 from pcg.saved_take import EMBEDDED, Origin, Stored, python_snippet, read_link, shell_snippet, write_link
-from pcg.settings import Settings
+from pcg.settings import PAPERS, Settings
 from pcg.synthesis.voice import EMBEDDED as EMBEDDED_FOLDER
 from pcg.synthesis.voice import Voice
 from pcg.take import Take

@@ -3,7 +3,7 @@
 const REST_MS = 60;
 // Knobs that generate again while they move: a method, or "" for the one that is heard.
 const KNOBS = {
-  theta: "pcg", beta: "ssd", lookahead: "", temperature: "", seed: "", adaptive: "", "lookahead-cost": "", similarity: "pcg",
+  theta: "pcg", beta: "ssd", lookahead: "", temperature: "", seed: "", similarity: "pcg",
   verification: "", sampler: "", "top-k": "", "top-p": "",
 };
 const SETTLE_MS = 300;

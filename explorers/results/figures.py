@@ -23,7 +23,6 @@ from pcg.experiments.results import (
     most_heard,
     pareto,
 )
-from pcg.experiments.tables import VARIANTS
 from pcg.metrics.estimate import Estimate
 
 # Methods that share a colour differ in mark and dash.
@@ -33,9 +32,7 @@ STYLES = {
     "SSD": (METHODS["ssd"], "triangle-up", "6px,3px"),
     "PCG cosine": (METHODS["pcg"], "circle", "solid"),
     "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
-    "PCG adaptive": (BLUE, "triangle-up-open", "2px,3px"),
     "PCG block": (BLUE, "cross-open", "solid"),
-    "SD adaptive": (METHODS["sd"], "triangle-up-open", "2px,3px"),
     "SD block": (METHODS["sd"], "cross-open", "solid"),
     "membership": (SKY, "cross", "dot"),
     "typical": (SKY, "star", "dot"),
@@ -59,9 +56,8 @@ ROOM = {"height": 400, "margin": MARGIN | {"t": 12}, "legend": LEGEND, "showlege
 
 def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figure]:
     """Return every figure that there are records for, by the name of its table."""
-    usual = most_heard(s for s in summaries if s.method not in VARIANTS)
     made = {
-        "main": tradeoff_figure(results, usual),
+        "main": tradeoff_figure(results, most_heard(summaries)),
         "tradeoff": tradeoff_figure(results, summaries),
         "lookahead": lookahead_figure(results, summaries),
         "acceptance": acceptance_figure(results, summaries),

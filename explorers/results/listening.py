@@ -56,8 +56,7 @@ from pcg.experiments.listening_tests import (
 )
 from pcg.files import replacing, write_json
 from pcg.metrics.intelligibility import comparable, read_sentences
-from pcg.presets import PAPERS
-from pcg.settings import METHODS, Checked, Settings
+from pcg.settings import METHODS, PAPERS, Checked, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, last_take
 from pcg.text.reading import MAX_CHARACTERS, check_text

@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -17,8 +17,7 @@ from explorers.colours import method_styles
 from explorers.results.figures import CAPTIONS, figures
 from explorers.shared.readout import table_html
 from pcg.errors import InputError, counted
-from pcg.experiments.claims import Headline, headlines
-from pcg.experiments.results import Results, Summary, of_one_temperature, summarise
+from pcg.experiments.results import Results, Summary, summarise
 from pcg.experiments.store import Store
 from pcg.experiments.tables import MeanSize, Table, tables
 from pcg.experiments.unit import Record, Unit
@@ -49,7 +48,6 @@ class Findings:
     summaries: Sequence[Summary]
     tables: Sequence[Table]
     figures: Mapping[str, go.Figure]
-    headlines: Sequence[Headline]
     contexts: Mapping[str, Sequence[str]]
     records: int
 
@@ -62,9 +60,8 @@ class Findings:
         """Compute all tables and figures."""
         results = Results(records)
         summaries = summarise(results)
-        usual = of_one_temperature(results, summaries)
         made = tables(results, summaries, mean_size)
-        return cls(results, summaries, made, figures(*usual), headlines(*usual), _contexts(records), len(records))
+        return cls(results, summaries, made, figures(results, summaries), _contexts(records), len(records))
 
     def as_dict(self) -> dict[str, object]:
         """Return all tables and the data of all figures, ready for JSON."""
@@ -72,7 +69,6 @@ class Findings:
             "format": FORMAT,
             "records": self.records,
             "made": {name: list(values) for name, values in self.contexts.items()},
-            "headlines": [asdict(headline) for headline in self.headlines],
             "tables": [table.as_dict() for table in self.tables],
             "summaries": [s.as_dict() for s in self.summaries],
             "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in self.figures.items()},
@@ -113,7 +109,6 @@ def write_report(
 def page(findings: Findings, command: str, sounds: str = "") -> str:
     """The page as HTML; `sounds` is a part of it that is HTML already."""
     units, settings = counted(findings.records, "unit"), counted(len(findings.summaries), "setting")
-    verdicts = "".join(f"<li><a href='#{escape(h.table)}'>{escape(h.text)}</a></li>" for h in findings.headlines)
     links = "".join(f"<li><a href='#{escape(table.name)}'>{escape(table.title)}</a></li>" for table in findings.tables)
     made = "".join(
         f"<tr><th scope='row'>{escape(name)}</th><td class='text'>{escape('; '.join(values))}</td></tr>"
@@ -124,7 +119,7 @@ def page(findings: Findings, command: str, sounds: str = "") -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>PCG Lab: results</title>'
         f"<style>{COLOURS}{method_styles()}{STYLES.read_text(encoding='utf-8')}</style></head><body><h1>PCG Lab: results</h1>"
         f"<p>{units}, {settings}; intervals of 95 % over utterances. Data: {RESULTS}. Written by "
-        f"<code>{escape(command)}</code>.</p><section id='findings'><h2>Findings</h2><ol>{verdicts}</ol></section>"
+        f"<code>{escape(command)}</code>.</p>"
         f"<nav aria-label='Contents'><ul>{links}</ul></nav>"
         f"{''.join(_section(table, findings.figures.get(table.name)) for table in findings.tables)}{sounds}"
         f"<section id='made'><h2>Machine, versions and judges</h2><table class='lab-table'>{made}</table></section>"

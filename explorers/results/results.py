@@ -94,10 +94,9 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     most = max((row["n"] or 0 for row in results["summaries"]), default=0)
     made = "; ".join(f"{name}: {' and '.join(results['made'][name])}" for name in ("model", "date") if name in results["made"])
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
-    sentences = "".join(f"<li>{escape(headline['text'])}</li>" for headline in results["headlines"])
     other = "" if same_voice else OTHER_VOICE
     note = f"{escape(origin)}{other} Brackets: 95 % intervals."
-    return f'<ol class="results-verdict">{sentences}</ol><p class="results-note">{note}</p>'
+    return f'<p class="results-note">{note}</p>'
 
 
 def claims_sentence(table: Mapping) -> str:
@@ -193,9 +192,9 @@ def create_results(
             raise InputError("source", source, "one of " + ", ".join(sources))
         path = folders[source] / RESULTS
         results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
-        shown = results or {"records": 0, "made": {}, "headlines": [], "tables": [], "figures": {}}
+        shown = results or {"records": 0, "made": {}, "tables": [], "figures": {}}
         same_voice = bool(results is None or set(shown["made"].get("voice", ())) & shipped_ids(spec))
-        brief = {key: shown[key] for key in ("records", "made", "headlines", "tables")}
+        brief = {key: shown[key] for key in ("records", "made", "tables")}
         updates: Updates = {record: {"source": source, **brief}, verdict: verdict_html(results, source, same_voice)}
         tables = {table["name"]: table for table in shown["tables"]}
         for name, (card, figure, place) in cards.items():

@@ -1,4 +1,4 @@
-"""A finished take, read again by its models: what happened at every token (`trace`), and other settings (`what_if`)."""
+"""A finished take, read again by its models: how likely its tokens are (`surprisal`), and other settings (`what_if`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,52 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import RowRequest
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
+from pcg.decode.sequence import RowRequest
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.rules import capped_ratio
 from pcg.sampling import Draws, SampledSpan, sampled_spans, sampler_of, warp_rows
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Round, Take
+from pcg.take import Take
 from pcg.text.prompt import Prompt, Reference
-
-DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-STEPS = {"entropy": 0.2, "surprisal": 0.25}
-"""The step of one digit, in nats."""
-ACCEPTED, RELAXED, RESAMPLED = "a", "g", "r"
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A character for each token of a take, the end of speech left out.
-
-    kinds: "a" accepted as SD would have accepted it, by the same coin; "g" accepted though SD would have rejected it by that
-    coin (by a group, a tolerance, or block verification); "r" drawn in place of a rejected token; "b" the bonus token; "d"
-    redrawn; "t" said by the target alone. entropy: of the target's probabilities at the temperature in use; surprisal: -log of
-    the token's, at most 15.75 nats; both are digits of base 64 (see `STEPS`).
-    """
-
-    kinds: str
-    entropy: str
-    surprisal: str
-
-    def nats(self, name: str) -> np.ndarray:
-        """`entropy` or `surprisal` as numbers, `[T]`."""
-        return STEPS[name] * _numbers(getattr(self, name))
-
-
-def digits(values: np.ndarray | Sequence[float], step: float) -> str:
-    """`values` in whole steps, a digit each, held within what a digit can say."""
-    places = np.clip(np.rint(np.asarray(values, float) / step), 0, len(DIGITS) - 1).astype(int)
-    return "".join(DIGITS[place] for place in places)
-
-
-def _numbers(digits: str) -> np.ndarray:
-    return np.array([DIGITS.index(digit) for digit in digits], float)
-
 
 THETAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BETAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -201,7 +166,7 @@ def what_if(
         "theta": [(theta, estimate(path, at_theta(theta), settings.lookahead)) for theta in thetas if theta >= floor],
         "beta": [(beta, estimate(path, tolerant_acceptance(path, beta), settings.lookahead)) for beta in betas],
     }
-    if settings.method == "ar" or settings.verification != "token" or settings.varies:
+    if settings.method == "ar" or settings.verification != "token":
         return WhatIf(None, rows)
     acceptance = acceptance_of(synthesizer, path, settings)
     rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in lookaheads]
@@ -270,35 +235,13 @@ def _round(acceptance: np.ndarray, depth: int, after: np.ndarray) -> np.ndarray:
     return expected + reached * after[depth] if depth < len(acceptance) else expected
 
 
-LETTERS = {"resampled": RESAMPLED, "bonus": "b", "target": "t"}
-
-
-def trace(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Trace:
-    """The trace of `take`, by one reading with the target. Raises InputError for a long text of which a piece was cut."""
-    entropy, surprisal = zip(*_read(synthesizer, take, reference), strict=True)
-    numbers = {"entropy": np.concatenate(entropy), "surprisal": np.concatenate(surprisal)}
-    written = {name: digits(values, STEPS[name]) for name, values in numbers.items()}
-    return Trace("".join(letter for round_ in take.rounds for letter in _kinds(round_)), **written)
-
-
-def _read(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Entropy and surprisal of the tokens of each piece of the text."""
-    figures = [(np.zeros(0), np.zeros(0))]
+def surprisal(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> float:
+    """Return -log of the probability of the tokens of `take` under the target, in nats, by one reading with the target; the
+    ends of speech are left out. Raises InputError for a long text of which a piece was cut."""
+    nats = 0.0
     for prompt, tokens, _ in _pieces(synthesizer, take, reference):
         target = ModelRunner(synthesizer.voice.target, [prompt], len(tokens) + 1)
         target.prefill()
-        q = _target_span(target, tokens, take.settings).probs[: len(tokens)].double().numpy()
-        logs = np.log(np.maximum(q, 1e-30))
-        figures.append((-(q * logs).sum(1), -logs[np.arange(len(tokens)), tokens]))
-    return figures
-
-
-def _kinds(round_: Round) -> Iterator[str]:
-    """The letter of each token of a round."""
-    for place, kind in enumerate(round_.kinds):
-        test = round_.tests[place] if place < len(round_.tests) else None
-        if kind == "accepted":
-            strict = test is None or test.coin < capped_ratio(test.q, test.p)
-            yield ACCEPTED if strict else RELAXED
-        else:
-            yield LETTERS[kind]
+        q = _target_span(target, tokens, take.settings).probs[range(len(tokens)), tokens].double()
+        nats -= float(q.clamp(min=1e-30).log().sum())
+    return nats

@@ -7,8 +7,8 @@ Its folder holds `recogniser.json`, `subwords.json` and, each as `config.json` a
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums, replacing, write_json, write_safetensors
 from pcg.models.llama import Cache, DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, load_llama, read_checkpoint
+from pcg.models.weights import Checkpoint, read_checkpoint
 from pcg.places import ASSETS
 
 if TYPE_CHECKING:
@@ -164,26 +164,8 @@ def save_recogniser(
     write_json(folder / "recogniser.json", {"format": FORMAT, "name": name})
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The content of a recogniser's folder, in float32."""
-
-    name: str
-    encoder: ConformerCTC
-    projector: Projector
-    lm: "Checkpoint | LlamaForCausalLM"
-    subwords: Subwords
-
-
 def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
     """Load a folder that `save_recogniser` wrote; raise AssetError if a file is missing, damaged or of another shape."""
-    parts = load_parts(folder, read_checkpoint)
-    name = f"{parts.name} (weights {_digest(folder)})"
-    return EmbeddedRecogniser(name, parts.encoder, parts.projector, parts.lm, parts.subwords)
-
-
-def load_parts(folder: Path, load_lm: Callable[[Path, Vocabulary], object] = load_llama) -> Parts:
-    """Load a recogniser's folder part by part; by default with a language model that can be trained."""
     check_checksums(folder)
     try:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
@@ -196,7 +178,8 @@ def load_parts(folder: Path, load_lm: Callable[[Path, Vocabulary], object] = loa
     except Exception as error:
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({first_line(error)}).") from error
     subwords = Subwords.load(folder / "subwords.json")
-    return Parts(str(card["name"]), encoder, projector, load_lm(folder / "lm", vocabulary_of(subwords)), subwords)
+    lm = read_checkpoint(folder / "lm", vocabulary_of(subwords))
+    return EmbeddedRecogniser(f"{card['name']} (weights {_digest(folder)})", encoder, projector, lm, subwords)
 
 
 def _digest(folder: Path) -> str:

@@ -15,9 +15,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, DynamicCache, GraniteSpeechForConditionalGeneration, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading
+from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading, weights_digest
 from pcg.errors import AssetError, InputError, first_line
-from pcg.metrics.speaker import weights_digest
 
 CHECKPOINT = "ibm-granite/granite-4.0-1b-speech"
 CLASSES = 348

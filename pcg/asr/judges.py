@@ -9,13 +9,12 @@ import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
 from pcg.asr.listening import Way, as_speech, listen_to_all
-from pcg.asr.recogniser import Recogniser
+from pcg.asr.recogniser import Recogniser, weights_digest
 from pcg.asr.self_speculative import PRESETS
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, first_line
 from pcg.metrics.intelligibility import Judge
 from pcg.metrics.recording import JUDGE_RATE, for_judges
-from pcg.metrics.speaker import weights_digest
 
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
 RATE = 16_000
@@ -105,33 +104,27 @@ def _shipped_whisper() -> str:
     return str(folder)
 
 
-def load_judge(name: str, device: str = "cpu", mode: str | None = None, checkpoint: str | None = None) -> Judge:
-    """Load a judge by its name.
+def load_judge(name: str, device: str = "cpu", checkpoint: str | None = None) -> Judge:
+    """Load one of JUDGES.
 
     Args:
-        name: one of JUDGES.
-        device: "cpu" or "cuda"; the embedded recogniser stays on the CPU.
-        mode: for "embedded" one of MODES (by default "words"), for "granite" a preset of self-speculative decoding (by default
-            "accurate").
+        device: "cpu" or "cuda"; the embedded recogniser, which hears listed words, stays on the CPU.
         checkpoint: another folder or name on the hub than the judge's own.
     """
-    if name not in JUDGES:
-        raise InputError("judge", name, "one of " + ", ".join(JUDGES))
-    allowed = MODES if name == "embedded" else tuple(PRESETS)
-    if mode is not None and mode not in allowed:
-        raise InputError("mode", mode, "one of " + ", ".join(allowed))
     match name:
+        case "whisper":
+            return WhisperJudge(checkpoint or "", device)
         case "embedded":
-            return ListeningJudge(load_recogniser(Path(checkpoint or EMBEDDED)), mode or WORDS)
+            return ListeningJudge(load_recogniser(Path(checkpoint or EMBEDDED)), WORDS)
         case "granite":
             from pcg.asr.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
 
-            return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), mode or "accurate")
+            return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), "accurate")
         case "hubert":
             return CTCJudge(checkpoint or HUBERT, device)
         case "whisper-large":
             return WhisperJudge(checkpoint or LARGE_WHISPER, device)
-    return WhisperJudge(checkpoint or "", device)
+    raise InputError("judge", name, "one of " + ", ".join(JUDGES))
 
 
 def way_of(mode: str) -> Way:

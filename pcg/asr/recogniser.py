@@ -3,12 +3,13 @@
 Its language model's tokens are integers; `end` is the one that closes a text.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -104,3 +105,11 @@ def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor
     log_probs = logits.float().log_softmax(-1)
     picked = log_probs[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=log_probs.device)[:, None])[:, 0]
     return Reading(picked.cpu(), tuple(logits.argmax(-1).tolist()), prompt, keys, values)
+
+
+def weights_digest(model: nn.Module) -> str:
+    """Return a short digest of the weights of `model`, for the name of a judge."""
+    digest = hashlib.sha256()
+    for _, weight in sorted(model.state_dict().items()):
+        digest.update(weight.cpu().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()[:8]

@@ -12,7 +12,7 @@ from transformers import PretrainedConfig
 
 from pcg.analysis.audition import mel_distance
 from pcg.audio import fade_ends, load_audio
-from pcg.bench.timing import medians
+from pcg.bench.shapes import medians
 from pcg.codec.codec import Codec
 from pcg.codec.hub import load_neucodec, load_xcodec2
 from pcg.codec.streaming import AudioStream

@@ -1,16 +1,15 @@
 """The engine against its ceiling, against transformers, and against its own bound."""
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
-from pcg.bench.timing import copy_bandwidth, medians
+from pcg.bench.shapes import copy_bandwidth, medians
 from pcg.decode.device_loop import DevicePool, decode
-from pcg.decode.speculative import Drafting, Request
+from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
 from pcg.models.vocabulary import Vocabulary
@@ -18,13 +17,13 @@ from pcg.models.weights import layer_subset, load_llama
 from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.settings import Settings
-from pcg.synthesis.costs import LOOKAHEADS, TEXTS, StepCosts, method_figures, pooled, round_costs, rounded
+from pcg.synthesis.costs import LOOKAHEADS, TEXTS, method_figures, pooled, round_costs, rounded
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, find_draft, named_draft, names_beside, untrained_layers
 from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Prompt, Reference
 
-TURNS = 20
+TURNS, COMPARED_TURNS = 20, 84
 TEXT = TEXTS[0]
 PER_METHOD = (
     *("tokens_per_second", "speedup", "bound", "bound_fraction", "acceptance_rate", "acceptance_of_tested"),
@@ -47,9 +46,10 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
 
     prompt = voice.reader.prompt(TEXT, voice.reference(name))
     costs = round_costs(voice, prompt, settings.temperature, sorted({*LOOKAHEADS, settings.lookahead}), TURNS * repeats)
-    steps, fraction = costs.steps(settings.lookahead), 1e3 / costs.ar / ceiling
+    lookahead, fraction = settings.lookahead, 1e3 / costs.ar / ceiling
+    steps = {"ar": costs.ar, "draft": costs.draft[lookahead] / lookahead, "verify": costs.verify[lookahead]}
     print(f"AR step {costs.ar:.2f} ms: {1e3 / costs.ar:.0f} tokens/s, {fraction:.0%} of the ceiling")
-    print(f"in turns with it, draft step {steps.draft:.2f} ms, pass of {settings.lookahead + 1} tokens {steps.verify:.2f} ms")
+    print(f"in turns with it, draft step {steps['draft']:.2f} ms, pass of {lookahead + 1} tokens {steps['verify']:.2f} ms")
     for what, row in (("pass of v tokens", costs.pass_cost), ("round of L drafts", costs.round_cost)):
         print(f"{what} in AR steps: " + ", ".join(f"{n} {cost:.2f}" for n, cost in row.items()), flush=True)
 
@@ -57,9 +57,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
     print(f"tokens/s for {TOKENS} tokens, prompt included: {rates}", flush=True)
 
-    turns = said_in_turns(synthesizer, [TEXT], settings, name, repeats, reseed=True)
+    turns = said_in_turns(synthesizer, TEXT, settings, name, repeats, reseed=True)
     every = {method: pooled(takes) for method, takes in turns.items()}
-    speeds = method_figures(every, steps, settings.lookahead)
+    speeds = method_figures(every, costs, settings.lookahead)
     for method, row in speeds.items():
         row["expected"] = row["bound"] and round(costs.speed_up(row["mean_acceptance_length"], settings.lookahead), 4)
         print(f"{method}: {_in_words(row)}", flush=True)
@@ -78,10 +78,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         "pass_cost": rounded(costs.pass_cost, "v"),
         "draft_cost": round(costs.draft_cost(settings.lookahead), 4),
         "round_cost": rounded(costs.round_cost),
-        "lookahead_cost": round(costs.line[0], 4),
         "first_sound_seconds": round(sound, 4),
         "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
-        "step_ms": {name: round(getattr(steps, name), 4) for name in ("ar", "draft", "verify")},
+        "step_ms": {name: round(ms, 4) for name, ms in steps.items()},
         "copy_gigabytes_per_second": round(bandwidth / 1e9, 2),
         "megabytes_per_step": round(size / 1e6, 2),
         "repeats": repeats,
@@ -93,44 +92,35 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
 
 
 def compare_methods(
-    synthesizer: Synthesizer,
-    texts: Sequence[str],
-    settings: Settings,
-    voice: str,
-    repeats: int,
-    steps: StepCosts,
-    reference: Reference | None = None,
-) -> tuple[dict[str, list[Take]], dict[str, dict[str, object]]]:
-    """Say `texts` by every method `repeats` times; return of each method the takes of its turn of median speed, and their
-    figures (`method_figures`)."""
-    turns = [said_in_turns(synthesizer, texts, settings, voice, 1, reference, shuffle=turn) for turn in range(repeats)]
-    takes = {
-        method: sorted((turn[method] for turn in turns), key=lambda takes: pooled(takes).tokens_per_second)[repeats // 2]
-        for method in synthesizer.methods
-    }
-    return takes, method_figures({method: pooled(of) for method, of in takes.items()}, steps, settings.lookahead)
+    synthesizer: Synthesizer, text: str, settings: Settings, voice: str, repeats: int, reference: Reference | None = None
+) -> dict[str, dict[str, object]]:
+    """Say `text` by every method `repeats` times; return `method_figures` of each method's take of median speed."""
+    chosen = reference or synthesizer.voice.reference(voice)
+    prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(text)[0], chosen)
+    costs = round_costs(synthesizer.voice, prompt, settings.temperature, (settings.lookahead,), COMPARED_TURNS)
+    takes = said_in_turns(synthesizer, text, settings, voice, repeats, reference)
+    middle = {method: sorted(of, key=lambda take: take.tokens_per_second)[repeats // 2] for method, of in takes.items()}
+    return method_figures(middle, costs, settings.lookahead)
 
 
 def said_in_turns(
     synthesizer: Synthesizer,
-    texts: Sequence[str],
+    text: str,
     settings: Settings,
     voice: str,
     repeats: int,
     reference: Reference | None = None,
     reseed: bool = False,
-    shuffle: int = 0,
 ) -> dict[str, list[Take]]:
-    """Say each of `texts` by every method, `repeats` times (`reseed`: with another seed each time).
+    """Say `text` by every method, `repeats` times (`reseed`: with another seed each time).
 
-    Methods take turns in an order that is drawn anew for each text, as the last in a fixed order would be flattered.
+    Methods take turns in an order that is drawn anew each time, as the last in a fixed order would be flattered.
     """
-    order, takes = random.Random(shuffle), {method: [] for method in synthesizer.methods}
+    order, takes = random.Random(0), {method: [] for method in synthesizer.methods}
     for turn in range(repeats):
-        for text in texts:
-            for method in order.sample(synthesizer.methods, len(synthesizer.methods)):
-                chosen = settings.for_method(method).with_(seed=(settings.seed + reseed * turn) % 2**32)
-                takes[method].append(synthesizer.take(text, chosen, voice, reference))
+        for method in order.sample(synthesizer.methods, len(synthesizer.methods)):
+            chosen = settings.for_method(method).with_(seed=(settings.seed + reseed * turn) % 2**32)
+            takes[method].append(synthesizer.take(text, chosen, voice, reference))
     return takes
 
 
@@ -225,7 +215,7 @@ def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: D
     """Decode `TOKENS` tokens; a take that ends early continues from the prompt, so that lengths are equal."""
     spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
     while spoken < TOKENS:
-        chosen = (None, None) if method == "ar" else (exact, Drafting(settings.lookahead))
+        chosen = (None, 0) if method == "ar" else (exact, settings.lookahead)
         request = Request(prompt, TOKENS - spoken, generator, Plain(settings.temperature), *chosen)
         spoken += sum(len(step[0].tokens) for step in decode(voice.target, voice.draft, [request], pool))
     return spoken

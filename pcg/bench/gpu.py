@@ -7,20 +7,17 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.bench.shapes import PROMPT, Forced, random_pair, shape_of, tokens_per_second
-from pcg.bench.timing import copy_bandwidth
+from pcg.bench.shapes import PROMPT, Forced, copy_bandwidth, random_pair, shape_of, tokens_per_second
 from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
 from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
 from pcg.decode.runners import AnyDraft
-from pcg.decode.sequence import Drafting
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
@@ -47,22 +44,9 @@ SENTENCE = "p_l_ˈi_z_ _k_ˈɔ_l_ _ð_ə_ _d_ˈɑ_k_t_ə_ɹ_ _b_ə_f_ˈɔ_ɹ_ _n
 VOICE = "heart"
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A speed over AR's, which is measured before and after it."""
-
-    speed: float
-    before: float
-    after: float
-
-    @property
-    def is_steady(self) -> bool:
-        return abs(self.after / self.before - 1) <= STEADY
-
-    @property
-    def value(self) -> float | None:
-        """The ratio to the mean of both; None where the machine changed its speed meanwhile."""
-        return round(2 * self.speed / (self.before + self.after), 3) if self.is_steady else None
+def over(speed: float, before: float, after: float) -> float | None:
+    """Return a speed over AR's, which is measured before and after it; None where the machine changed its speed meanwhile."""
+    return round(2 * speed / (before + after), 3) if abs(after / before - 1) <= STEADY else None
 
 
 def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int = DRAWS) -> dict[str, object]:
@@ -77,7 +61,7 @@ def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int
     sections["embedded"] = lambda: embedded_figures(device)
     sections["batches"] = lambda: batch_figures(shapes[0], device)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    found: dict[str, object] = {"device": name, "torch": torch.__version__, "cpus": os.cpu_count(), "cpu_busy": cpu_busy()}
+    found: dict[str, object] = {"device": name, "torch": torch.__version__, "cpus": os.cpu_count(), "load": os.getloadavg()[0]}
     for name, measure in sections.items():
         if perf_counter() > end:
             found[name] = "not measured: the time was up"
@@ -89,22 +73,6 @@ def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int
         if device == "cuda":
             torch.cuda.empty_cache()
     return found
-
-
-def cpu_busy(seconds: float = 0.5) -> float | None:
-    """The share of all CPUs that other programs keep busy; None where Linux does not tell."""
-    try:
-        before = _cpu_times()
-        sleep(seconds)
-        after = _cpu_times()
-    except (OSError, ValueError):
-        return None
-    spent = [b - a for a, b in zip(before, after, strict=True)]
-    return round(1 - (spent[3] + spent[4]) / max(1, sum(spent)), 3)  # idle, and waiting for a disk
-
-
-def _cpu_times() -> list[int]:
-    return [int(number) for number in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]]
 
 
 def exactness(device: torch.device, draws: int) -> dict[str, object]:
@@ -178,7 +146,7 @@ def shape_figures(name: str, device: str) -> dict[str, object]:
     speeds = {n: {rate: tokens_per_second(pool, target, draft, Forced(rate), n, 2) for rate in RATES} for n in LOOKAHEADS}
     parts = {n: round_parts(target, draft, n, device) for n in LOOKAHEADS}
     after = tokens_per_second(pool, target, None, None, 0, 2)
-    over_ar = {str(n): {str(rate): Ratio(s, before, after).value for rate, s in row.items()} for n, row in speeds.items()}
+    over_ar = {str(n): {str(rate): over(s, before, after) for rate, s in row.items()} for n, row in speeds.items()}
     return {
         "ceiling": round(ceiling, 1),
         "ar": [round(before, 1), round(after, 1)],
@@ -227,8 +195,7 @@ def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
 
 def _request(target: DecodingLlama, rule: Rule | None, lookahead: int) -> Request:
     ids = torch.arange(PROMPT) % target.vocabulary.first_code
-    generator, drafting = torch.Generator().manual_seed(0), Drafting(lookahead) if rule else None
-    return Request(Prompt.counted(ids), 64, generator, Plain(1.0), rule, drafting)
+    return Request(Prompt.counted(ids), 64, torch.Generator().manual_seed(0), Plain(1.0), rule, lookahead)
 
 
 def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 200) -> dict[str, object]:
@@ -252,8 +219,7 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 
         for seed in (-1, *range(4)):  # the first one warms up
             if seed == 0:
                 begun, tokens, rounds = perf_counter(), 0, 0
-            drafting = Drafting(3) if rule else None
-            request = Request(prompt, limit, torch.Generator().manual_seed(max(0, seed)), Plain(0.8), rule, drafting)
+            request = Request(prompt, limit, torch.Generator().manual_seed(max(0, seed)), Plain(0.8), rule, 3 if rule else 0)
             steps = [step[0] for step in pool.decode(target, draft if rule else None, [request])]
             if seed >= 0:
                 tokens, rounds = tokens + sum(len(r.tokens) for r in steps), rounds + len(steps)
@@ -263,7 +229,7 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 
         name: {
             "tokens_per_second": round(speed, 1),
             "tokens_per_call": round(calls[name], 3),
-            "over_ar": Ratio(speed, before, after).value,
+            "over_ar": over(speed, before, after),
         }
         for name, speed in speeds.items()
     }
@@ -277,7 +243,7 @@ def batch_figures(name: str, device: str) -> dict[str, object]:
         before = tokens_per_second(pool, target, None, None, 0, 1, rows)
         speed = tokens_per_second(pool, target, draft, Forced(0.6), 3, 1, rows)
         after = tokens_per_second(pool, target, None, None, 0, 1, rows)
-        found[str(rows)] = {"ar": round(before, 1), "sd": round(speed, 1), "over_ar": Ratio(speed, before, after).value}
+        found[str(rows)] = {"ar": round(before, 1), "sd": round(speed, 1), "over_ar": over(speed, before, after)}
     return found
 
 

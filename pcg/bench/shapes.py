@@ -1,18 +1,19 @@
-"""Models of a real shape with random weights: their speed is real, and the acceptance is forced."""
+"""Timing in turns, and models of a real shape with random weights: their speed is real, and the acceptance is forced."""
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from statistics import median
+from time import perf_counter
 
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.bench.timing import copy_bandwidth, milliseconds
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.device_rules import CoinBlock, DeviceRule, DeviceVerdicts, TokenRule, at_first_failure, draw_each
 from pcg.decode.runners import AnyDraft
-from pcg.decode.speculative import Drafting, Request
+from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
@@ -22,6 +23,43 @@ from pcg.models.weights import Checkpoint, layer_subset
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.text.prompt import Prompt
+
+COPY_MIB = 256
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """Time one run of `work`, until the device is done."""
+    _wait()
+    begun = perf_counter()
+    work()
+    _wait()
+    return 1e3 * (perf_counter() - begun)
+
+
+def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the median milliseconds of each of `works` over `repeats` rounds, after one that is not counted. They take turns:
+    a machine that slows down slows them all."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(repeats + 1):
+        for name, work in works.items():
+            spent = milliseconds(work)
+            if turn:
+                times[name].append(spent)
+    return {name: median(spent) for name, spent in times.items()}
+
+
+def copy_bandwidth(device: str, repeats: int = 9) -> float:
+    """Bytes a second, read and written both counted, of copying a large array on `device` with the threads that torch has."""
+    source = torch.ones(COPY_MIB * 2**20 // 4, device=device)
+    sink = torch.empty_like(source)
+    spent = medians({"copy": lambda: sink.copy_(source)}, repeats)["copy"]
+    return 2 * source.nbytes / (1e-3 * spent)
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
 
 PROMPT, TOKENS = 200, 96
 LOOKAHEADS = tuple(range(1, 9))
@@ -67,23 +105,6 @@ def shape_of(name: str) -> ModelShape:
         raise InputError("shape", name, f"one of {allowed}, or LAYERSxWIDTH as in 12x256, the width in multiples of {HEAD_DIM}")
     heads = width // HEAD_DIM
     return ModelShape(layers, width, heads, heads, 3 * width, (), codes=4096, others=100, tied=True)
-
-
-@dataclass(frozen=True)
-class ShapeSweep:
-    """AR's tokens/s and the share of the roofline that it reaches; then tokens/s by lookahead and forced acceptance rate."""
-
-    shape: str
-    device: str
-    copy_gigabytes_per_second: float
-    megabytes_per_step: float
-    roofline_tokens_per_second: float
-    ar_tokens_per_second: float
-    ar_roofline_fraction: float
-    tokens_per_second: dict[str, dict[str, float]]
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama | FeatureDraft]:
@@ -144,8 +165,8 @@ class Forced:
         return decide
 
 
-def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> ShapeSweep:
-    """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids."""
+def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> dict[str, object]:
+    """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids; return tokens/s for JSON."""
     target, draft = random_pair(shape_of(name), device)
     bandwidth = copy_bandwidth(device)
     roofline = bandwidth / target.bytes_per_step
@@ -162,8 +183,16 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
         speeds[str(lookahead)] = {str(rate): round(speed, 2) for rate, speed in rows.items()}
         print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
     called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    megabytes = target.bytes_per_step / 1e6
-    return ShapeSweep(name, called, bandwidth / 1e9, megabytes, roofline, ar, ar / roofline, speeds)
+    return {
+        "shape": name,
+        "device": called,
+        "copy_gigabytes_per_second": bandwidth / 1e9,
+        "megabytes_per_step": target.bytes_per_step / 1e6,
+        "roofline_tokens_per_second": roofline,
+        "ar_tokens_per_second": ar,
+        "ar_roofline_fraction": ar / roofline,
+        "tokens_per_second": speeds,
+    }
 
 
 def tokens_per_second(
@@ -179,10 +208,9 @@ def tokens_per_second(
     median of `repeats` runs after one that records and warms up."""
     prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
     generators = [torch.Generator().manual_seed(row) for row in range(rows)]
-    chosen = (rule, Drafting(lookahead)) if rule else (None, None)
     speeds = []
     for _ in range(repeats + 1):
-        requests = [Request(prompt, TOKENS, generator, Plain(1.0), *chosen) for generator in generators]
+        requests = [Request(prompt, TOKENS, generator, Plain(1.0), rule, lookahead) for generator in generators]
         steps, rounds = decode(target, draft, requests, pool), []
         spent = milliseconds(lambda steps=steps, rounds=rounds: rounds.extend(steps))
         speeds.append(1e3 * sum(len(r.tokens) for step in rounds for r in step.values()) / spent)

@@ -28,7 +28,6 @@ from pcg.cli.options import (
     numbers,
     print_table,
     read_settings,
-    settle_lookahead,
     use_threads,
     with_options,
 )
@@ -94,7 +93,6 @@ def speak(
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use
-    settings = settle_lookahead(options, settings, synthesizer)
     if str(out) == "-":
         take = _pour(synthesizer.speak(text, settings, voice, reference, stream=True))
     else:
@@ -149,30 +147,23 @@ def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
 
 @with_options(SETTINGS, SPEAKER, MODEL, THREADS, JSON)
 def compare(
+    text: str,
     options: SimpleNamespace,
-    text: Annotated[str | None, typer.Argument()] = None,
-    sentences: Annotated[int | None, typer.Option(help="the first N of the everyday test sentences, in place of TEXT")] = None,
     repeat: Annotated[int, typer.Option(help="in turns; the median by speed is shown", min=1)] = 5,
-    out: Annotated[Path | None, typer.Option(help="write ar.wav, ... into this folder; of sentences ar-1.wav ...")] = None,
 ) -> None:
     """Say a text with the four decoders and one seed, and time them."""
     import torch
 
-    from pcg.audio import write_wav
     from pcg.bench.engine import compare_methods
-    from pcg.saved_take import Origin, Stored
-    from pcg.synthesis.costs import step_costs
     from pcg.take import accepted_in_columns
+    from pcg.text.reading import check_text
 
-    settings, texts = read_settings(options), _texts(text, sentences)
+    settings, text = read_settings(options), check_text(text)
     use_threads(options.threads)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
-    settings = settle_lookahead(options, settings, synthesizer)
-    prompt = synthesizer.voice.reader.prompt(synthesizer.chunks(texts[0])[0], reference or synthesizer.voice.reference(voice))
-    steps = step_costs(synthesizer.voice, prompt, settings.lookahead, settings.temperature)
-    takes, rows = compare_methods(synthesizer, texts, settings, voice, repeat, steps, reference)
+    rows = compare_methods(synthesizer, text, settings, voice, repeat, reference)
     print_table(
         [
             {
@@ -188,29 +179,9 @@ def compare(
             for method, row in rows.items()
         ]
     )
-    for method, of_method in takes.items() if out else ():
-        for number, take in enumerate(of_method, 1):
-            name = f"{method}.wav" if len(of_method) == 1 else f"{method}-{number}.wav"
-            stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
-            write_wav(out / name, take.audio, take.sample_rate, stored.to_json())
     if options.json:
-        asked = {"text": " ".join(texts), "texts": texts, "seed": settings.seed, "repeat": repeat}
-        print(json.dumps(asked | {"threads": torch.get_num_threads(), "takes": rows}))
-
-
-def _texts(text: str | None, sentences: int | None) -> list[str]:
-    from pcg.metrics.intelligibility import read_sentences
-    from pcg.text.reading import check_text
-
-    if (text is None) == (sentences is None):
-        raise InputError("text and sentences", "both or neither", "one of the two")
-    if text is not None:
-        check_text(text)
-        return [text]
-    written = read_sentences("everyday")
-    if not 1 <= sentences <= len(written):
-        raise InputError("sentences", sentences, f"a whole number from 1 to {len(written)}, the sentences that there are")
-    return written[:sentences]
+        asked = {"text": text, "seed": settings.seed, "repeat": repeat, "threads": torch.get_num_threads()}
+        print(json.dumps(asked | {"takes": rows}))
 
 
 @with_options(SERVE, MODEL)
@@ -383,7 +354,7 @@ def shape(
     from pcg.bench.shapes import sweep
 
     use_threads(options.threads)
-    _print(sweep(shape, device, options.repeats).as_dict(), options.out)
+    _print(sweep(shape, device, options.repeats), options.out)
 
 
 @with_options(MODEL, THREADS, BENCH)

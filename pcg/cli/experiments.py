@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 ALL, PAGE, STUDY = "all", "report.html", "study.json"
 GRID_FILES = (".yaml", ".yml")
 SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
-SPEAKERS = "who compares speakers: resemblyzer, wavlm (from the hub), or a folder that holds a WavLM"
 JUDGING = {
     "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one"),
-    "speaker_judge": (str, "resemblyzer", SPEAKERS),
 }
 FOLDER = {"results": (Path, Path("runs/results"), "where results are kept")}
 WORKERS = {
@@ -50,10 +48,9 @@ WORKERS = {
     "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS", 1),
 }
 CHOICES = {
-    "quick": (bool, False, "few utterances and few settings: to try, not to believe"),
+    "quick": (bool, False, "few utterances: to try, not to believe"),
     "libritts": (Path, None, "say sentences of this folder of LibriTTS, in its speakers' voices"),
     "seeds": (str, "", "say everything with each of these seeds, with commas between [default: 0]"),
-    "temperature": (float, None, "where an experiment has the usual one"),
     "count": (int, None, "so many of an experiment's utterances"),
 }
 NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.yaml, or {ALL}: each but originals and paper")]
@@ -62,8 +59,6 @@ NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.ya
 def add(app: typer.Typer) -> None:
     experiment = typer.Typer(help="The papers' tables on your model, or a grid of your own.", rich_markup_mode=None)
     experiment.command("run")(run_grids)
-    experiment.command("status")(show_status)
-    experiment.command("drafts")(compare_drafts)
     experiment.command("recognition")(run_recognition)
     experiment.command("traces")(record_traces)
     experiment.command("list")(list_grids)
@@ -90,36 +85,6 @@ def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B
         print(table.markdown(), end="\n\n")
     if _in_checkout():
         print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
-
-
-@with_options(CHOICES, JUDGING, MODEL, FOLDER)
-def show_status(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
-    """Print how much of each experiment is done."""
-    from pcg.experiments.runner import missing
-    from pcg.experiments.store import Store
-
-    spec, store = _worker_spec(options), Store(options.results)
-    for grid in _grids(name, options, _loader(options)):
-        units = grid.units()
-        total = _count(units, spec)
-        print(f"{grid.name}: {total - len(missing(units, spec, store))} of {total} units are done")
-
-
-@with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
-def compare_drafts(options: SimpleNamespace, drafts: Annotated[list[str], typer.Argument(help="as for --draft")]) -> None:
-    """Run the main experiment with one draft after another."""
-    from pcg.experiments.results import Results
-    from pcg.experiments.tables import draft_table
-
-    if "none" in drafts:
-        raise InputError("draft", "none", "one that drafts")
-    by_draft = {}
-    for draft in dict.fromkeys(drafts):
-        options.draft = draft
-        (grid,) = _grids(["main"], options, _loader(options))
-        print(f"draft {draft}", file=sys.stderr)
-        by_draft[draft] = Results(_do_units(grid.units(), _worker_spec(options), options))
-    print(draft_table(by_draft).markdown())
 
 
 def list_grids() -> None:
@@ -348,8 +313,7 @@ def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
     if getattr(options, "ray", None) is not None and options.processes > 1:
         raise InputError("ray", options.ray, "left out with --processes")
     judge_names(options.judge)
-    chosen = {"draft": options.draft, "speaker": options.speaker_judge, "precision": options.precision}
-    return WorkerSpec(options.model, options.judge, options.device, **chosen)
+    return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, precision=options.precision)
 
 
 def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamespace) -> "list[Record]":
@@ -409,7 +373,7 @@ def _grids(names: Sequence[str], options: SimpleNamespace, load: "Callable[[], S
         grids |= {name: declared(name, utterances, options.quick, theta_for) for name in declared_names}
     drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
     alone = not drafts_alone or load().voice.draft_speaks_alone
-    return [grids[name].over(seeds, options.temperature, options.count).for_draft(options.draft, alone) for name in names]
+    return [grids[name].over(seeds, options.count).for_draft(options.draft, alone) for name in names]
 
 
 def _in_turns(units: "Sequence[Unit]") -> "list[Unit]":

@@ -21,8 +21,6 @@ Options = Mapping[str, tuple]
 """By name: kind, default, sentence and, for numbers, the least and the greatest value."""
 
 AUTO = "auto"
-# The largest lookahead that `--lookahead auto` chooses: with more drafts a pass costs a CPU twice as much.
-MOST_DRAFTED = 8
 JUDGES = "whisper, embedded, or from the hub whisper-large, hubert, granite"
 BOTH_JUDGES = "whisper,embedded"
 MODEL_HELP = (
@@ -47,7 +45,7 @@ def _setting(name: str) -> tuple[Any, object, str]:
     field = Settings.model_fields[name]
     if field.annotation is bool:
         return bool, False, field.description
-    values = allowed(name) + (", or auto: each round as many as pay here" if name == "lookahead" else "")
+    values = allowed(name)
     return str, None, f"{field.description} {values[0].upper()}{values[1:]} [default: {field.default}]"
 
 
@@ -91,8 +89,6 @@ def with_options(*tables: Options) -> Callable[[Callable], Callable]:
 def read_settings(options: SimpleNamespace) -> Settings:
     """Return the settings that were given, the defaults for all others."""
     given = {name: value for name in Settings.model_fields if (value := getattr(options, name, None)) is not None}
-    if given.get("lookahead") == AUTO:
-        given["lookahead"] = MOST_DRAFTED
     return Settings.from_dict({name: _number(name, value) for name, value in given.items()})
 
 
@@ -104,15 +100,6 @@ def _number(name: str, value: object) -> object:
         return kind(value)
     except ValueError:
         raise InputError(name, value, allowed(name)) from None
-
-
-def settle_lookahead(options: SimpleNamespace, settings: Settings, synthesizer: "Synthesizer") -> Settings:
-    """Measure the lookahead cost for `--lookahead auto`; it becomes a setting of the take, which can then be repeated."""
-    from pcg.synthesis.costs import lookahead_cost
-
-    if options.lookahead != AUTO or settings.lookahead_cost > 0 or synthesizer.voice.draft is None:
-        return settings
-    return settings.with_(lookahead_cost=lookahead_cost(synthesizer, settings.temperature))
 
 
 def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":

@@ -10,7 +10,7 @@ from pcg.cli.options import with_options
 from pcg.errors import InputError, counted
 
 VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
-RECOGNISER_STAGES = ("recogniser", "unpack-recogniser", "words")
+RECOGNISER_STAGES = ("recogniser", "words")
 STAGES = (*VOICE_STAGES, *RECOGNISER_STAGES, "tokens", "detectors")
 COMMON = {
     "work": (Path, Path("runs"), "corpus and checkpoints"),
@@ -78,15 +78,14 @@ def _detectors(options: SimpleNamespace) -> None:
 
 
 def _recogniser(options: SimpleNamespace) -> None:
-    from pcg.training.recogniser import RecogniserRecipe, publish_words, train_recogniser, unpack
+    from pcg.training.recogniser import RecogniserRecipe, publish_words, train_recogniser
 
-    out, recipe = options.out or Path("assets/recogniser"), RecogniserRecipe.read(options.recipe)
+    out = options.out or Path("assets/recogniser")
     if options.stage == "words":
         publish_words(options.prose, out, options.seed)
-    elif options.stage == "unpack-recogniser":
-        unpack(options.work, out, recipe)
     else:
-        train_recogniser(options.work, out, options.device, options.seed, options.processes, recipe)
+        run = options.device, options.seed, options.processes, RecogniserRecipe.read(options.recipe)
+        train_recogniser(options.work, out, *run)
 
 
 def _tokens(options: SimpleNamespace) -> None:

@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot
 
 from pcg.decode.device_rules import CoinBlock, DeviceRule, draw_each, has_program, on_device
 from pcg.decode.runners import AnyDraft
-from pcg.decode.sequence import DecodingSequence, Drafting
+from pcg.decode.sequence import DecodingSequence
 from pcg.decode.speculative import Request, cut_round, decode_on_host
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, run_layer, visible
@@ -47,16 +47,14 @@ class Program:
 
 
 def fits(requests: Sequence[Request]) -> bool:
-    """Whether these requests can be decoded by one program: one rule of `pcg.rules`, a fixed lookahead, and plain sampling that
+    """Whether these requests can be decoded by one program: one rule of `pcg.rules`, one lookahead, and plain sampling that
     remembers nothing and is truncated alike."""
     first = requests[0]
-    fixed = all(r.drafting is None or r.drafting == Drafting(r.drafting.lookahead) for r in requests)
     plain = all(isinstance(r.sampler, Plain) and not r.sampler.remembers for r in requests)
-    if not fixed or not plain or any((r.rule, r.drafting) != (first.rule, first.drafting) for r in requests):
+    if not plain or any((r.rule, r.lookahead) != (first.rule, first.lookahead) for r in requests):
         return False
-    longest = 2 + (first.drafting.lookahead if first.drafting else 0)
     alike = len({(r.sampler.top_k, r.sampler.top_p) for r in requests}) == 1
-    return alike and has_program(first.rule) and all(len(r.prompt.ids) >= longest for r in requests)
+    return alike and has_program(first.rule) and all(len(r.prompt.ids) >= 2 + first.lookahead for r in requests)
 
 
 class DeviceLoop:
@@ -90,10 +88,9 @@ class DeviceLoop:
             requests: one for each row, together such as `fits` allows, whose prompts were read.
             longest: the ids of the longest prompt.
         """
-        sampler, rule, drafting = requests[0].sampler, requests[0].rule, requests[0].drafting
-        lookahead = drafting.lookahead if drafting else 0
+        sampler, rule, lookahead = requests[0].sampler, requests[0].rule, requests[0].lookahead
         program = Program(self._on_device(rule), lookahead, sampler.top_k, sampler.top_p)
-        sequences = [DecodingSequence(row, r.limit, r.generator, r.sampler, rule, drafting) for row, r in enumerate(requests)]
+        sequences = [DecodingSequence(row, r.limit, r.generator, r.sampler, rule, lookahead) for row, r in enumerate(requests)]
         while any(sequence.speaking for sequence in sequences):
             begun = perf_counter()
             starts = [sequence.generator.get_state() for sequence in sequences]
@@ -308,8 +305,8 @@ def decode(
 
 def _coins(sequence: DecodingSequence) -> Coins:
     """Draw what the loop on the host would draw for a round."""
-    if sequence.drafting:
-        return Coins.draw(sequence.drafting.lookahead, sequence.generator)
+    if sequence.rule:
+        return Coins.draw(sequence.lookahead, sequence.generator)
     coin = float(torch.rand(1, generator=sequence.generator, dtype=torch.float64))
     return replace(Coins.draw(0, torch.Generator()), bonus=coin)
 

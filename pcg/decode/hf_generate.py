@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LlamaForCausalLM, LogitsProcessorList, StoppingCriteriaList, TemperatureLogitsWarper
 
 from pcg.decode.device_loop import DevicePool, decode
-from pcg.decode.speculative import Drafting, Request
+from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
@@ -65,11 +65,9 @@ class SpeculativeGenerate:
         vocabulary: Vocabulary,
         rule: Rule,
         lookahead: int = 3,
-        confidence: float | None = None,
         seed: int = 0,
     ) -> None:
-        """confidence: as in `Drafting`, None for a fixed lookahead. seed: row i of a call has the coins of seed + i; the
-        next call goes on behind them."""
+        """seed: row i of a call has the coins of seed + i; the next call goes on behind them."""
         lookahead = Settings(lookahead=lookahead).lookahead
         for name, model in (("target", target), ("draft", draft)):
             if model.config.vocab_size <= max(vocabulary.end, vocabulary.first_code + vocabulary.codes - 1):
@@ -81,7 +79,7 @@ class SpeculativeGenerate:
             )
         self.rounds: list[list[Round]] = []
         self._model, self._fused, self._vocabulary = target, _FusedPair(target, draft, vocabulary), vocabulary
-        self._rule, self._drafting, self.seed = rule, Drafting(lookahead, confidence), seed
+        self._rule, self._lookahead, self.seed = rule, lookahead, seed
         self._streamer: BaseStreamer | None = None
 
     def bound(self, seed: int, streamer: "BaseStreamer | None" = None) -> "SpeculativeGenerate":
@@ -146,7 +144,7 @@ class SpeculativeGenerate:
         generators = [torch.Generator().manual_seed(self.seed + row) for row in range(len(prompts))]
         self.seed += len(prompts)
         pairs = zip(prompts, generators, samplers, strict=True)
-        requests = [Request(prompt, room, own, sampler, self._rule, self._drafting) for prompt, own, sampler in pairs]
+        requests = [Request(prompt, room, own, sampler, self._rule, self._lookahead) for prompt, own, sampler in pairs]
         self.rounds = rounds = [[] for _ in prompts]
         target, draft, pool = self._fused.views()
         ids_of, spoken, done = self._vocabulary.model_ids().tolist(), [[] for _ in prompts], [room <= 0] * len(prompts)

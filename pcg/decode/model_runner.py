@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import Proposal, RowRequest, acceptance_bound, entropy_limit
+from pcg.decode.sequence import Proposal, RowRequest
 from pcg.models.kernel.passes import TOKENS_AT_ONCE
 from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
 from pcg.sampling import Plain, SampledSpan, SamplerState, draw, sampled_spans, warp_rows
@@ -92,19 +92,14 @@ class ModelRunner:
         logits = self.feed(rows, tokens, 1 + max(map(len, drafted)))
         return sampled_spans([request.sampler for request in requests], logits, drafted)
 
-    def propose(self, requests: Sequence[RowRequest], confidence: float | None = None) -> list[Proposal]:
-        """Draft behind the unread tokens of each row, one token for each of its coins; rows may draft different numbers.
-
-        With `confidence`, a row stops drafting where p gives less hope than that of being accepted
-        (`acceptance_bound`). It looks at p before the token is drawn, never at the token or at q, so that what a rule promises
-        of the verified tokens holds as before.
-        """
+    def propose(self, requests: Sequence[RowRequest]) -> list[Proposal]:
+        """Draft behind the unread tokens of each row, one token for each of its coins; rows may draft different numbers."""
         swift = [request for request in requests if self._in_one_call(request)]
         slow = [request for request in requests if request not in swift]
         proposals: dict[int, Proposal] = {}
         for draft, chosen in ((self._whole_turns, swift), (self._stepwise, slow)):
             if chosen:
-                proposals |= zip([request.row for request in chosen], draft(chosen, confidence), strict=True)
+                proposals |= zip([request.row for request in chosen], draft(chosen), strict=True)
         return [proposals[request.row] for request in requests]
 
     def fork(self, source: int, rows: Sequence[int]) -> None:
@@ -125,9 +120,9 @@ class ModelRunner:
         """Forget all but the first `read` speech tokens of `row`."""
         self._cache.roll_back(row, self._prompted[row] + read)
 
-    def _stepwise(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+    def _stepwise(self, requests: Sequence[RowRequest]) -> list[Proposal]:
         """Draft by one call of the model for each position."""
-        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], requests, confidence, self.vocabulary_size)
+        return draft_each(lambda *new: self.feed(*new, 1)[:, 0], requests)
 
     def _in_one_call(self, request: RowRequest) -> bool:
         """Whether model, sampler and size allow to draft in this row by one compiled call."""
@@ -136,7 +131,7 @@ class ModelRunner:
         drafts = len(request.coins) > 0 and lacking <= LONGEST_UNREAD
         return self._model.compiled and _is_softmax(request.sampler) and drafts
 
-    def _whole_turns(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+    def _whole_turns(self, requests: Sequence[RowRequest]) -> list[Proposal]:
         """Draft by one compiled call for all rows."""
         rows = [request.row for request in requests]
         ends = self._write(rows, [request.unread for request in requests])
@@ -144,11 +139,10 @@ class ModelRunner:
         ids = joined([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
         coins = [np.asarray(request.coins) for request in requests]
         heat = [request.sampler.temperature for request in requests]
-        turn = self._turn(Turns(ids, rows, counts, self._tables, coins, heat, entropy_limit(confidence)), ends)
+        turn = self._turn(Turns(ids, rows, counts, self._tables, coins, heat), ends)
         proposals = []
-        for row, end, new, p, coin, count in zip(rows, ends, turn.tokens, turn.probs, coins, turn.counts, strict=True):
-            read = min(count, len(coin) - 1)
-            self._written[row, end : end + read] = self._ids_of[new[:read]]
+        for row, end, new, p, count in zip(rows, ends, turn.tokens, turn.probs, map(len, coins), strict=True):
+            self._written[row, end : end + count - 1] = self._ids_of[new[: count - 1]]
             proposals.append(Proposal(torch.from_numpy(new[:count]), torch.from_numpy(p[:count])))
         return proposals
 
@@ -228,11 +222,8 @@ Behind = Callable[[list[int], list[Sequence[int]]], Tensor]
 """(rows, new tokens of each): lets a draft read the new tokens; the logits behind them, `[R, V]`."""
 
 
-def draft_each(behind: Behind, requests: Sequence[RowRequest], confidence: float | None, size: int) -> list[Proposal]:
-    """Draft by any model: `behind` is called with the unread tokens first, then with each one that was drawn.
-
-    size: number of tokens of the vocabulary.
-    """
+def draft_each(behind: Behind, requests: Sequence[RowRequest]) -> list[Proposal]:
+    """Draft by any model: `behind` is called with the unread tokens first, then with each one that was drawn."""
     rows = [request.row for request in requests]
     tokens: dict[int, list[int]] = {row: [] for row in rows}
     probs: dict[int, list[Tensor]] = {row: [] for row in rows}
@@ -241,16 +232,12 @@ def draft_each(behind: Behind, requests: Sequence[RowRequest], confidence: float
     samplers = {request.row: request.sampler for request in requests}
     for position in range(max(map(len, coins.values()))):
         following = {row: new for row, new in following.items() if position < len(coins[row])}
-        if not following:
-            break
         logits = behind(list(following), list(following.values()))
         given, following = list(following), {}
         for row, warped in zip(given, warp_rows([samplers[row] for row in given], logits), strict=True):
-            if confidence is None or acceptance_bound(warped.probs) >= confidence:
-                token = draw(warped.probs, coins[row][position])
-                tokens[row].append(token)
-                probs[row].append(warped.probs)
-                following[row] = [token]
-                samplers[row] = samplers[row].after(token, warped)
-    none = torch.empty(0, size)
-    return [Proposal(torch.tensor(tokens[r], dtype=torch.int64), torch.stack(probs[r]) if probs[r] else none) for r in rows]
+            token = draw(warped.probs, coins[row][position])
+            tokens[row].append(token)
+            probs[row].append(warped.probs)
+            following[row] = [token]
+            samplers[row] = samplers[row].after(token, warped)
+    return [Proposal(torch.tensor(tokens[row], dtype=torch.int64), torch.stack(probs[row])) for row in rows]

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.decode.draft import Proposal, RowRequest
 from pcg.decode.model_runner import ModelRunner, draft_each, joined
+from pcg.decode.sequence import Proposal, RowRequest
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, Drawn, Turns
 from pcg.text.prompt import Prompt
@@ -35,13 +35,13 @@ class FeatureRunner(ModelRunner):
         self._ids[row] = self._target._ids[row]
         self._cache.lengths[row] = 0
 
-    def _stepwise(self, requests: Sequence[RowRequest], confidence: float | None) -> list[Proposal]:
+    def _stepwise(self, requests: Sequence[RowRequest]) -> list[Proposal]:
         """Read unread tokens behind the target's hidden states, and drafted ones behind the draft's own.
 
         With a compiled model row by row: PyTorch sums a batch in another order, and a row must get the same bits as alone.
         """
         if self._model.compiled and len(requests) > 1:
-            return [self._stepwise([request], confidence)[0] for request in requests]
+            return [self._stepwise([request])[0] for request in requests]
         states: dict[int, Tensor] = {}
         kept: dict[int, int] = {}
 
@@ -54,7 +54,7 @@ class FeatureRunner(ModelRunner):
             states.update(zip(given, found, strict=True))
             return self._model.logits(found)
 
-        proposals = draft_each(behind, requests, confidence, self.vocabulary_size)
+        proposals = draft_each(behind, requests)
         for request in requests:
             self._cache.roll_back(request.row, kept[request.row])
         return proposals

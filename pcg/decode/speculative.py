@@ -8,7 +8,7 @@ import torch
 
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyDraft, make_runners
-from pcg.decode.sequence import DecodingSequence, Drafting
+from pcg.decode.sequence import DecodingSequence
 from pcg.errors import PCGError
 from pcg.models.llama import DecodingLlama
 from pcg.rules import Rule, Verdict
@@ -18,14 +18,14 @@ from pcg.text.prompt import Prompt
 
 
 def speculative(
-    target: ModelRunner, draft: ModelRunner, rule: Rule, drafting: Drafting, sequences: Sequence[DecodingSequence]
+    target: ModelRunner, draft: ModelRunner, rule: Rule, lookahead: int, sequences: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     """Yield a Round by row for every target call, until each sequence came to its end of speech, its pause or its limit.
 
     The times in a Round are the batch's.
     """
     for sequence in sequences:
-        sequence.rule, sequence.drafting = rule, drafting
+        sequence.rule, sequence.lookahead = rule, lookahead
     return _to_the_end(target, draft, sequences)
 
 
@@ -74,18 +74,17 @@ def play_round(
             continue
         room = sequence.limit - len(sequence.emitted)
         played[row] = cut_round(verdict, sequence.drafted, target.vocabulary_size - 1, room, times)
-        sequence.commit(played[row], verdict, span.after(verdict.accepted, verdict.next_token))
+        sequence.commit(played[row], span.after(verdict.accepted, verdict.next_token))
         for reader in (target, draft) if sequence.rule else (target,):
             reader.roll_back(row, max(0, min(reader.read(row), len(sequence.emitted) - 1)))
     return played
 
 
 def _propose(draft: ModelRunner | None, sequences: Sequence[DecodingSequence]) -> None:
-    """Draft for each sequence; one turn for all with the same confidence."""
-    for confidence in {sequence.drafting.confidence for sequence in sequences}:
-        chosen = [sequence for sequence in sequences if sequence.drafting.confidence == confidence]
-        requests = [sequence.to_draft(draft.read(sequence.row)) for sequence in chosen]
-        for sequence, proposal in zip(chosen, draft.propose(requests, confidence), strict=True):
+    """Draft for each sequence, in one turn."""
+    if sequences:
+        requests = [sequence.to_draft(draft.read(sequence.row)) for sequence in sequences]
+        for sequence, proposal in zip(sequences, draft.propose(requests), strict=True):
             sequence.proposal = proposal
 
 
@@ -128,20 +127,20 @@ BLANK = Prompt(torch.zeros(1, dtype=torch.int64), torch.zeros(1), 1.0)
 
 @dataclass(frozen=True)
 class Request:
-    """One text to be spoken: behind `prompt`, at most `limit` tokens. Without `rule` and `drafting` the
-    target speaks alone."""
+    """One text to be spoken: behind `prompt`, at most `limit` tokens, `lookahead` of them drafted a round and judged by `rule`.
+    Without a rule the target speaks alone."""
 
     prompt: Prompt
     limit: int
     generator: torch.Generator
     sampler: SamplerState
     rule: Rule | None = None
-    drafting: Drafting | None = None
+    lookahead: int = 0
 
     @property
     def positions(self) -> int:
         """How many the caches need for it, drafted tokens included."""
-        return len(self.prompt.ids) + self.limit + (self.drafting.lookahead if self.drafting else 0) + 1
+        return len(self.prompt.ids) + self.limit + self.lookahead + 1
 
 
 def decode_on_host(target: DecodingLlama, draft: AnyDraft | None, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
@@ -150,7 +149,7 @@ def decode_on_host(target: DecodingLlama, draft: AnyDraft | None, requests: Sequ
     runners = make_runners(target, draft if any(r.rule for r in requests) else None, prompts, limit)
     for runner in runners:
         runner.prefill()
-    asked = [(r.limit, r.generator, r.sampler, r.rule, r.drafting) for r in requests]
+    asked = [(r.limit, r.generator, r.sampler, r.rule, r.lookahead) for r in requests]
     return _to_the_end(*(*runners, None)[:2], [DecodingSequence(row, *each) for row, each in enumerate(asked)])
 
 
@@ -188,7 +187,7 @@ class RunningBatch:
             each.put(row, request.prompt)
         for each in self._runners if request.rule else self._runners[:1]:
             each.prefill([row])
-        asked = (request.limit, request.generator, request.sampler, request.rule, request.drafting)
+        asked = (request.limit, request.generator, request.sampler, request.rule, request.lookahead)
         self._rows[row] = DecodingSequence(row, *asked)
         return row
 

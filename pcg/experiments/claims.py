@@ -1,4 +1,4 @@
-"""The papers' claims put to our records, and our findings as sentences."""
+"""The papers' claims put to our records."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +9,9 @@ from pcg.experiments.results import (
     Difference,
     Results,
     Summary,
-    alike,
     estimate,
     is_usual,
     lookaheads_by_knob,
-    most_heard,
     nearest,
     schemes,
     speedup,
@@ -121,18 +119,13 @@ def _at_equal_work(results: Results, summaries: Sequence[Summary]) -> Iterable[C
         yield _less(text, source, paper, lost, 0.0, f"{lost.condition.name}: {_with_p(lost)}")
 
 
-def interchangeable(results: Results, summaries: Sequence[Summary]) -> tuple[Summary, Difference] | None:
-    """Return the swap within groups with a share of tokens nearest to the paper's strongest, and its cost."""
-    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped and results.baseline(s.condition)]
-    wanted = papers.PCG_TABLE_2[-1].values["swapped"]
-    row = min(swapped, key=lambda s: abs(100 * s.swapped.value - wanted), default=None)
-    return row and (row, Difference(results, row.condition, results.baseline(row.condition)))
-
-
 def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    """Take the swap within groups whose share of tokens is nearest to the paper's strongest."""
     most = papers.PCG_TABLE_2[-1]
-    if found := interchangeable(results, summaries):
-        row, lost = found
+    swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped and results.baseline(s.condition)]
+    if swapped:
+        row = min(swapped, key=lambda s: abs(100 * s.swapped.value - most.values["swapped"]))
+        lost = Difference(results, row.condition, results.baseline(row.condition))
         text = "Members of a group stand for each other: swapping them costs at most one point of WER"
         paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
         ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
@@ -201,42 +194,3 @@ def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]
 
 def _usual(summaries: Sequence[Summary], name: str) -> Summary | None:
     return next((s for s in summaries if s.method == name and is_usual(s)), None)
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A finding as a sentence, and the name of its table."""
-
-    text: str
-    table: str
-
-
-def headlines(results: Results, summaries: Sequence[Summary]) -> list[Headline]:
-    """Return our findings on speed, words, PCG against SSD, and the swap; one that was not measured is left out."""
-    shared, shown = alike(results, most_heard(s for s in summaries if s.condition.swap is None and is_usual(s)))
-    made: list[Headline] = []
-    timed = [s for s in shown if s.speedup and s.method in ("SD", "SSD", PCG)]
-    if fastest := {s.method: s for s in sorted(timed, key=lambda s: s.speedup.value)}:
-        speeds = ", ".join(f"{row.name} {_times(row.speedup)}" for row in fastest.values())
-        made.append(Headline(f"Speed of the decoding loop over AR: {speeds}. SD is exact.", "main"))
-    relaxed = [s.condition for s in shown if s.method in ("SSD", PCG) and shared.baseline(s.condition)]
-    lost = [Difference(shared, condition, shared.baseline(condition)) for condition in relaxed]
-    if lost := [each for each in lost if each.wer]:
-        worst, certain = max(lost, key=lambda each: each.wer.value), sum(each.wer.low > 0 for each in lost)
-        text = f"{certain} of {len(lost)} relaxed settings lose words beyond chance (n = {worst.utterances}); the largest "
-        text += f"difference to AR is {worst.condition.name}, {points(worst.wer)}."
-        made.append(Headline(text, "overview"))
-    rivals = sorted((s for s in summaries if s.method == "SSD" and is_usual(s)), key=lambda s: -s.n)
-    if rivals and (pair := nearest(results, PCG, rivals[0].condition)):
-        others = [(judge, nearest(results.heard_by(judge), PCG, rivals[0].condition)) for judge in results.judges]
-        text = f"At nearly equal work, word errors of {pair.condition.name} less those of {pair.baseline.name}: {_with_p(pair)}"
-        text += "".join(f"; by {judge} {_with_p(other)}" for judge, other in others if other)
-        if pair.nll:
-            text += f"; its tokens' NLL under the target {pair.nll.value:+.2f} [{pair.nll.low:+.2f}, {pair.nll.high:+.2f}] nats"
-        made.append(Headline(f"{text} (n = {pair.utterances}).", "work"))
-    if found := interchangeable(results, summaries):
-        row, cost = found
-        share, theta = f"{100 * row.swapped.value:.0f} %", f"{row.condition.swap.theta:g}"
-        text = f"Swapping {share} of all tokens within groups (theta {theta}) costs {points(cost.wer)} of word errors."
-        made.append(Headline(text, "swap"))
-    return made

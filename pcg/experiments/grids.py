@@ -14,19 +14,16 @@ from pydantic import Field
 from pcg.analysis.swap import Swap
 from pcg.errors import AssetError, InputError
 from pcg.experiments.results import CONTROL
-from pcg.experiments.unit import RECORDED, Condition, Unit, Utterance
+from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.recipe import Count, Recipe
-from pcg.settings import METHODS, Settings
+from pcg.settings import Settings
 from pcg.text.reading import check_text
 
-# Methods by the kinds of drafts that are no models.
-METHODS_OF = {"none": ("ar",)}
 THETAS = (0.5, 0.4, 0.3)
 # So far down that PCG's curve reaches the work of SSD at its usual beta.
 MAIN_THETAS = (0.4, 0.3, 0.2)
-MIDDLE_THETA, MAIN_BETA = 0.4, 0.3
-TEMPERATURES = (0.6, 0.8, 1.0)
+MAIN_BETA = 0.3
 LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
 GROUP_NAMES = {"mel": "Mel"}
 # The sections of an utterance, each with those of the file of sentences.
@@ -66,29 +63,20 @@ class Grid:
 
     def for_draft(self, draft: str, alone: bool = True) -> "Grid":
         """Leave out conditions that a draft of this kind cannot say. alone: whether it can speak without its target."""
-        methods, alone = METHODS_OF.get(draft, METHODS), alone and draft not in METHODS_OF
-        possible = (c for c in self.conditions if c.settings.method in methods and (alone or c.model != "draft"))
+        drafts = draft != "none"
+        alone = alone and drafts
+        possible = (c for c in self.conditions if (drafts or c.settings.method == "ar") and (alone or c.model != "draft"))
         return replace(self, conditions=tuple(possible))
 
-    def over(self, seeds: Sequence[int] = (), temperature: float | None = None, count: int | None = None) -> "Grid":
-        """Return the grid with these seeds, this temperature where a condition has the usual one, and so many utterances."""
+    def over(self, seeds: Sequence[int] = (), count: int | None = None) -> "Grid":
+        """Return the grid with these seeds and so many utterances."""
         if count is not None and not 1 <= count <= len(self.utterances):
             raise InputError("count", count, f"a whole number from 1 to {len(self.utterances)}, the utterances of {self.name}")
-        moved = self.conditions if temperature is None else tuple(at_temperature(each, temperature) for each in self.conditions)
-        return replace(self, conditions=moved, utterances=self.utterances[:count], seeds=tuple(seeds) or self.seeds)
+        return replace(self, utterances=self.utterances[:count], seeds=tuple(seeds) or self.seeds)
 
     def units(self) -> list[Unit]:
         """Return the units by utterance, then seed, then condition: a machine that slows down slows all methods."""
         return [Unit(u, condition, seed) for u in self.utterances for seed in self.seeds for condition in self.conditions]
-
-
-def at_temperature(condition: Condition, temperature: float) -> Condition:
-    """Return `condition` at `temperature` if it has the usual one, with the temperature in its name."""
-    if condition.settings.temperature != Settings().temperature or temperature == Settings().temperature:
-        return condition
-    settings = condition.settings.with_(temperature=temperature)
-    name = condition.name if condition.model in RECORDED else f"{condition.name}, temperature {temperature:g}"
-    return replace(condition, name=name, settings=settings)
 
 
 class ConditionFile(Recipe):
@@ -168,16 +156,6 @@ def pcg(theta: float, similarity: str = "cosine", **knobs: float) -> Condition:
     return Condition(name, Settings("pcg", theta=theta, similarity=similarity, **knobs))
 
 
-def blockwise(method: str, **knobs: float) -> Condition:
-    """Block verification (arXiv 2403.10444)."""
-    return Condition(f"{method.upper()} block{_theta_name(knobs)}", Settings(method, verification="block", **knobs))
-
-
-def adaptive(method: str, **knobs: float) -> Condition:
-    """Adaptive drafting."""
-    return Condition(f"{method.upper()} adaptive{_theta_name(knobs)}", Settings(method, adaptive=True, **knobs))
-
-
 def membership(k: int) -> Condition:
     """Accept what is among the target's top k (LLaSA+)."""
     return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
@@ -193,53 +171,36 @@ def swapped(theta: float, similarity: str = "cosine", replacement: str = "group"
     return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
 
 
-def _main(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    rivals = [] if quick else [membership(50), typical()]
-    return [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in (THETAS if quick else MAIN_THETAS)), *rivals]
+def _main(theta_for: ThetaFor) -> list[Condition]:
+    relaxed = [ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS)]
+    return [ar(), sd(), *relaxed, membership(50), typical()]
 
 
-def _tradeoff(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    rivals = [membership(10), *([typical()] if quick else [])]  # the others are in the main grid
-    more = [ssd(beta) for beta in ((0.4,) if quick else (0.1, 0.4, 0.6))] + [
-        pcg(theta) for theta in ((0.2,) if quick else (0.7, 0.6, 0.5, 0.25))
-    ]
-    sizes = (MIDDLE_THETA,) if quick else THETAS
-    groups = [pcg(at, kind) for kind in GROUP_NAMES for at in _equal_sizes(kind, sizes, theta_for)]
-    return [draft(), *_main(quick, theta_for), *more, *groups, *rivals]
+def _tradeoff(theta_for: ThetaFor) -> list[Condition]:
+    more = [*(ssd(beta) for beta in (0.1, 0.4, 0.6)), *(pcg(theta) for theta in (0.7, 0.6, 0.5, 0.25))]
+    return [draft(), *_main(theta_for), *more, *_mel(theta_for), membership(10)]
 
 
-def _lookahead(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    others = [{"lookahead": at} for at in ((1, 6) if quick else LOOKAHEADS)]
-    thetas = (MIDDLE_THETA,) if quick else THETAS
+def _mel(theta_for: ThetaFor) -> list[Condition]:
+    """Return PCG with groups by sound, as large as the cosine groups at THETAS."""
+    return [pcg(theta, "mel") for theta in _equal_sizes("mel", THETAS, theta_for)]
+
+
+def _lookahead(theta_for: ThetaFor) -> list[Condition]:
     conditions = [ar()]
-    for knobs in [{}, *others]:
-        conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in thetas)]
+    for knobs in [{}, *({"lookahead": at} for at in LOOKAHEADS)]:
+        conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in THETAS)]
     return conditions
 
 
-def _swap(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    thetas = (0.6, 0.3) if quick else (0.7, 0.6, 0.5, 0.4, 0.3)
-    controls = (0.3,) if quick else THETAS
-    mel = [swapped(at, "mel") for at in _equal_sizes("mel", controls, theta_for)]
-    random = [swapped(theta, replacement="random") for theta in controls]
-    spoken = [pcg(theta) for theta in thetas if theta in THETAS]
-    return [ar(), *(swapped(theta) for theta in thetas), *random, *mel, *spoken]
+def _swap(theta_for: ThetaFor) -> list[Condition]:
+    groups = [swapped(theta) for theta in (0.7, 0.6, 0.5, 0.4, 0.3)]
+    random = [swapped(theta, replacement="random") for theta in THETAS]
+    mel = [swapped(theta, "mel") for theta in _equal_sizes("mel", THETAS, theta_for)]
+    return [ar(), *groups, *random, *mel, *(pcg(theta) for theta in THETAS)]
 
 
-def _temperature(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    usual = [ar(), sd(), ssd(MAIN_BETA), *(pcg(theta) for theta in ((0.3,) if quick else (0.4, 0.3)))]
-    usual += [] if quick else [membership(50), typical()]
-    return [at_temperature(condition, temperature) for temperature in TEMPERATURES for condition in usual]
-
-
-def _ablations(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    thetas = (MIDDLE_THETA,) if quick else THETAS
-    exact = [sd(), blockwise("sd"), adaptive("sd")]
-    others = [make("pcg", theta=theta) for theta in thetas for make in (blockwise, adaptive)]
-    return [ar(), *exact, *(pcg(theta) for theta in thetas), *others]
-
-
-def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+def _mspoof(theta_for: ThetaFor) -> list[Condition]:
     """Return the schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that."""
     usual = Settings("ar", temperature=1.0)
     samplers = {
@@ -253,39 +214,36 @@ def _mspoof(quick: bool, theta_for: ThetaFor) -> list[Condition]:
     return [Condition(name, settings) for name, settings in samplers.items()]
 
 
-def _originals(quick: bool, theta_for: ThetaFor) -> list[Condition]:
+def _originals(theta_for: ThetaFor) -> list[Condition]:
     """Return the voice that the model learned from, as it is and through the codec (needs the teachers)."""
     return [Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec")]
 
 
-def _paper(quick: bool, theta_for: ThetaFor) -> list[Condition]:
-    sizes = (MIDDLE_THETA,) if quick else THETAS
-    others = [pcg(at, kind) for kind in GROUP_NAMES for at in _equal_sizes(kind, sizes, theta_for)]
-    return [*_originals(quick, theta_for), draft(), *_main(quick, theta_for), *others, *(swapped(theta) for theta in sizes)]
+def _paper(theta_for: ThetaFor) -> list[Condition]:
+    swaps = [swapped(theta) for theta in THETAS]
+    return [*_originals(theta_for), draft(), *_main(theta_for), *_mel(theta_for), *swaps]
 
 
 @dataclass(frozen=True)
 class NamedGrid:
-    """A declared grid: its utterances, full and quick, and a function of (quick, theta_for) that makes its conditions."""
+    """A declared grid: its utterances, full and quick, and a function of `theta_for` that makes its conditions."""
 
     title: str
     count: int
     quick_count: int
-    conditions: Callable[[bool, ThetaFor], list[Condition]]
+    conditions: Callable[[ThetaFor], list[Condition]]
 
 
 NAMED = {
-    "main": NamedGrid("AR, SD, SSD and PCG (PCG Table 1)", 200, 12, _main),
-    "tradeoff": NamedGrid("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 12, _tradeoff),
-    "lookahead": NamedGrid("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 6, _lookahead),
-    "swap": NamedGrid("Swap test: tokens replaced within their group (PCG Table 2)", 40, 6, _swap),
-    "ablations": NamedGrid("Variants of groups, drafting and verification", 40, 6, _ablations),
-    "temperature": NamedGrid("The methods at three temperatures", 24, 3, _temperature),
+    "main": NamedGrid("AR, SD, SSD and PCG (PCG Table 1)", 200, 6, _main),
+    "tradeoff": NamedGrid("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 4, _tradeoff),
+    "lookahead": NamedGrid("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 2, _lookahead),
+    "swap": NamedGrid("Swap test: tokens replaced within their group (PCG Table 2)", 40, 4, _swap),
     # Half of the utterances are tongue twisters.
     "mspoof": NamedGrid("Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)", 80, 2, _mspoof),
-    "originals": NamedGrid("Recordings of the same sentences, as they are and through the codec", 200, 12, _originals),
+    "originals": NamedGrid("Recordings of the same sentences, as they are and through the codec", 200, 6, _originals),
     "paper": NamedGrid(
-        "The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 12, _paper
+        "The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 4, _paper
     ),
 }
 TITLES = {name: grid.title for name, grid in NAMED.items()}
@@ -295,14 +253,14 @@ SET = tuple(name for name in NAMED if name not in APART)
 
 
 def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
-    """Return the grid `name` over the first of `utterances`; `quick` takes few of them and few conditions.
+    """Return the grid `name` over the first of `utterances`; `quick` takes few of them.
 
     theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
     (`pcg.analysis.swap.same_size_theta`). A similarity without such groups (InputError) is left out.
     """
     if name not in NAMED:
         raise InputError("experiment", name, "one of " + ", ".join(NAMED))
-    count, conditions = COUNTS[name][quick], tuple(NAMED[name].conditions(quick, theta_for))
+    count, conditions = COUNTS[name][quick], tuple(NAMED[name].conditions(theta_for))
     chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
     return Grid(name, TITLES[name], conditions, tuple(chosen), (0,))
 
@@ -326,10 +284,6 @@ def _equal_sizes(similarity: str, thetas: Sequence[float], theta_for: ThetaFor) 
             continue
         equal[at] = None
     return list(equal)
-
-
-def _theta_name(knobs: dict[str, float]) -> str:
-    return f", theta {knobs['theta']:g}" if knobs else ""
 
 
 def _lookahead_name(knobs: dict[str, float]) -> str:

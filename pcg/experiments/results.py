@@ -3,17 +3,15 @@
 Every figure is a quotient of sums over utterances, so one bootstrap of the sums serves all of them.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from pcg.analysis.whatif import RELAXED, Trace
 from pcg.errors import InputError
 from pcg.experiments.papers import PCG_BEST_LOOKAHEAD
-from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Result, Unit, Utterance
+from pcg.experiments.unit import RECORDED, Condition, Record, Result, Unit, Utterance
 from pcg.metrics.estimate import Estimate, between, resampled, share
 from pcg.settings import Settings
 
@@ -24,8 +22,6 @@ SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS"
 NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel"}
 # Fields of a context that may differ between two records whose times are compared.
 NOT_THE_MACHINE = ("date", "judges")
-# So many tokens after a relaxed one are watched for drift.
-BEHIND = 5
 
 
 @lru_cache(maxsize=1024)
@@ -73,9 +69,8 @@ def acceptance_name(condition: Condition) -> str:
     if condition.rule:
         return condition.rule.partition(":")[0]
     settings = condition.settings
-    drafting = "block" if settings.verification == "block" else "adaptive" if settings.adaptive else ""
-    if drafting and settings.method != "ar":
-        return f"{settings.method.upper()} {drafting}"
+    if settings.verification == "block":
+        return f"{settings.method.upper()} block"
     return f"PCG {NAMES[settings.similarity]}" if settings.method == "pcg" else NAMES[settings.method]
 
 
@@ -105,26 +100,18 @@ COLUMNS: dict[str, Callable[[Result], float | None]] = {
     # Utterances that are too short for the detector have no spoof, and are not counted.
     "spoof": lambda r: r.spoof or 0.0,
     "spoofed": lambda r: r.spoof is not None,
+    # Over the tokens of utterances that the target read again.
+    "nll": lambda r: r.nats or 0.0,
+    "read": lambda r: 0 if r.nats is None else len(r.tokens),
 }
-# Sums over tokens of a trace, each followed by the number of these tokens.
-TRACED = ("nll", "early", "late", "relaxed", "behind", "elsewhere")
-PLACES = {name: place for place, name in enumerate((*COLUMNS, *(f"{name}{n}" for name in TRACED for n in ("", "_n"))))}
+PLACES = {name: place for place, name in enumerate(COLUMNS)}
 WORD_COLUMNS = ("word_errors", "words", "lost", "character_errors", "characters")
 
 
 def _columns(result: Result) -> np.ndarray:
     """Return one number for each of PLACES; NaN where the result has none."""
     values = [read(result) for read in COLUMNS.values()]
-    traced = _traced(result.trace) if result.trace and result.trace.kinds else np.zeros(2 * len(TRACED))
-    return np.concatenate([[np.nan if value is None else float(value) for value in values], traced])
-
-
-def _traced(trace: Trace) -> np.ndarray:
-    surprisal, relaxed = trace.nats("surprisal"), np.array([kind == RELAXED for kind in trace.kinds], bool)
-    excess, fifth = surprisal - trace.nats("entropy"), max(1, len(surprisal) // 5)
-    near = np.convolve(relaxed, np.ones(BEHIND + 1))[: len(relaxed)] > 0
-    parts = (surprisal, surprisal[:fifth], surprisal[-fifth:], relaxed, excess[near & ~relaxed], excess[~near])
-    return np.array([value for part in parts for value in (part.sum(), len(part))], float)
+    return np.array([np.nan if value is None else float(value) for value in values])
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,10 +335,7 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     "similarity": lambda s: s.pooled("similarity"),
     "dnsmos": lambda s: s.pooled("dnsmos"),
     "spoof": lambda s: s.pooled("spoof", "spoofed"),
-    # -log of a token's probability under the target, in nats: of all tokens, of the first and of the last fifth.
-    "nll": lambda s: s.pooled("nll", "nll_n"),
-    "early": lambda s: s.pooled("early", "early_n"),
-    "late": lambda s: s.pooled("late", "late_n"),
+    "nll": lambda s: s.pooled("nll", "read"),
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),
@@ -371,7 +355,6 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     "trials_per_rejection": lambda s: s.pooled(
         "trials", "rejections", s.sums.total["trials"] and s.condition.settings.verification == "token"
     ),
-    "relaxed": lambda s: s.pooled("relaxed", "relaxed_n"),
     "hit_limit": lambda s: share(sum(record.result.hit_limit for record in s.records), s.n),
     "swapped": lambda s: s.pooled("swapped", meaningful=s.condition.swap),
     "mel_distance": lambda s: s.pooled("mel_distance", meaningful=s.condition.swap),
@@ -391,16 +374,6 @@ def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summ
     return shared, [Summary(shared, row.condition) for row in rows]
 
 
-def of_one_temperature(results: Results, summaries: Sequence[Summary]) -> tuple[Results, Sequence[Summary]]:
-    """Leave out plain sampling at another temperature than most; samplers have temperatures of their own."""
-    plain = Counter(s.condition.settings.temperature for s in summaries if not sampler_name(s.condition.settings))
-    if len(plain) < 2:
-        return results, summaries
-    usual = max(plain, key=lambda temperature: (plain[temperature], temperature == DEFAULTS.temperature))
-    kept = [s for s in summaries if s.condition.settings.temperature == usual or sampler_name(s.condition.settings)]
-    return results.only(s.condition for s in kept), kept
-
-
 def is_usual(row: Summary) -> bool:
     """Return whether the row has the papers' lookahead; AR has none."""
     return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
@@ -418,7 +391,7 @@ CHANGES = {
     "spoof": ("spoof", "spoofed"),
     "similarity": ("similarity", "count"),
     "dnsmos": ("dnsmos", "count"),
-    **{name: (name, f"{name}_n") for name in ("nll", "early", "late")},
+    "nll": ("nll", "read"),
 }
 
 

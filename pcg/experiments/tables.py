@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
@@ -23,7 +23,6 @@ from pcg.experiments.results import (
     knob,
     most_heard,
     nearest,
-    of_one_temperature,
     pareto,
     sampler_name,
     schemes,
@@ -39,7 +38,6 @@ BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
 RUN = "python -m pcg experiment run"
 TWISTERS = "twisters"
 METHODS = ("SD", "SSD", "PCG cosine", "PCG Mel", "membership", "typical")
-VARIANTS = ("PCG adaptive", "PCG block")
 SWAPS = {
     "swap cosine": "cosine group",
     "swap Mel": "Mel group",
@@ -114,15 +112,14 @@ def change(title: str, name: str, digits: int = 1, scale: float = 100, **options
 
 def paper(title: str, name: str) -> Column:
     """Make a column of the paper's number, with its spread as the paper prints it."""
-    return Column(f"paper: {title}", value=lambda row: quoted_cell(row.quoted, name))
 
+    def cell(row: Row) -> Cell:
+        if row.quoted is None or name not in row.quoted.values:
+            return None
+        value, spread = row.quoted.values[name], row.quoted.spread.get(name)
+        return f"{value:g}{'x' if name == 'speedup' else ''}" if spread is None else f"{value:g} ± {spread:g}"
 
-def quoted_cell(quoted: Quoted | None, name: str) -> Cell:
-    if quoted is None or name not in quoted.values:
-        return None
-    value, spread = quoted.values[name], quoted.spread.get(name)
-    suffix = "x" if name == "speedup" else ""
-    return f"{value:g}{suffix}" if spread is None else f"{value:g} ± {spread:g}"
+    return Column(f"paper: {title}", value=cell)
 
 
 SETTING = Column("setting", words=True, value=lambda row: row.name)
@@ -135,7 +132,7 @@ LOST = of("more than half wrong %", "lost", 1, 100)
 WER_CHANGE, P = change("WER, points", "wer", by_judge=True), change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
 SPEAKER, DNSMOS, SPOOF = of("speaker", "similarity", 3), of("DNSMOS", "dnsmos", 2), of("spoof %", "spoof", 1, 100)
 NLL, NLL_CHANGE = of("NLL, nats", "nll", 2), change("NLL to AR, nats", "nll", 2, 1)
-RELAXED_SHARE, LIMIT = of("relaxed %", "relaxed", 1, 100), of("at the limit %", "hit_limit", 1, 100)
+LIMIT = of("at the limit %", "hit_limit", 1, 100)
 RULED_OUT = Column(
     f"a loss above {100 * MARGIN:g} points",
     words=True,
@@ -183,29 +180,19 @@ def pivot(
     command: str = "main",
     quoted: Callable[[Summary], Quoted | None] = lambda row: None,
     first: Column | None = None,
+    together: bool = True,
 ) -> Table:
-    """Make a table of `rows`, computed again on the utterances that they share, once by each judge where a column needs it.
+    """Make a table of `rows`, without columns that have no cell.
 
-    A column without any cell is left out.
+    Args:
+        together: compute the rows again on the utterances that they share, once by each judge where a column needs it.
     """
-    shared, shown = alike(results, rows)
-    judges = shared.by_judge() if shown else {"": shared}
+    shared, shown = alike(results, rows) if together else (results, list(rows))
+    judges = shared.by_judge() if together and shown else {"": shared}
     heard = [[Row(of, row, of.baseline(row.condition), quoted(row)) for of in judges.values()] for row in shown]
-    return _table(name, title, (first or SETTING, *columns), heard, note, command, tuple(judges))
-
-
-def _table(
-    name: str,
-    title: str,
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[Row]],
-    note: str,
-    command: str,
-    judges: Sequence[str] = ("",),
-) -> Table:
-    """Make a table of `rows`, each once for every judge, without columns that have no cell."""
-    wide = [(column.by(judge), at) for column in columns for at, judge in enumerate(judges) if column.by_judge or not at]
-    cells = [[column.value(row[at]) for column, at in wide] for row in rows]
+    everything = (first or SETTING, *columns)
+    wide = [(column.by(judge), at) for column in everything for at, judge in enumerate(judges) if column.by_judge or not at]
+    cells = [[column.value(row[at]) for column, at in wide] for row in heard]
     kept = [i for i in range(len(wide)) if not cells or any(row[i] is not None for row in cells)]
     made = tuple(tuple(row[i] for i in kept) for row in cells)
     return Table(name, title, tuple(wide[i][0] for i in kept), made, f"{BRACKETS} {note}".strip(), f"{RUN} {command}")
@@ -213,26 +200,13 @@ def _table(
 
 def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_size: MeanSize | None = None) -> list[Table]:
     """Return all tables that have rows. mean_size(similarity, theta): the mean group size over tokens, where it is known."""
-    everything = summarise(results) if summaries is None else summaries
-    plain = [s for s in everything if s.condition.swap is None and s.condition.model == "target" and is_usual(s)]
-    at: dict[Condition, list[Summary]] = {}
-    for row in plain:
-        usual = row.condition.settings.with_(temperature=DEFAULTS.temperature)
-        at.setdefault(Condition("", usual, rule=row.condition.rule), []).append(row)
-    warm = [row for family in at.values() if len(family) > 1 for row in family if not sampler_name(row.condition.settings)]
-    temperature = pivot(
-        "temperature", "Speed and words by temperature", results, sorted(warm, key=lambda s: s.condition.settings.temperature),
-        (Column("temperature", 1, value=lambda row: row.condition.settings.temperature), N, SPEEDUP, CALLS, TESTED, WER,
-         WER_CHANGE, P),
-        "Speed-up and points: over AR at the same temperature.", "temperature",
-    )  # fmt: skip
-    unequal = [(Row(results, s, results.baseline(s.condition), None),) for s in everything]
+    summaries = summarise(results) if summaries is None else summaries
     columns = (N, WER, LOST, CER, SPEAKER, DNSMOS, SPOOF, SPEEDUP, of("text to audio", "wall_speedup", 2, suffix="x"),
                of("tokens/s", "tokens_per_second"), LIMIT)  # fmt: skip
-    every = _table(
-        "conditions", "Every setting", (SETTING, *columns), unequal, "Rows of different n are not to be compared.", "all"
-    )
-    results, summaries = of_one_temperature(results, everything)
+    every = pivot(
+        "conditions", "Every setting", results, summaries, columns, "Rows of different n are not to be compared.", "all",
+        together=False,
+    )  # fmt: skip
     usual = [s for s in summaries if s.condition.swap is None and is_usual(s)]
     heard = most_heard(usual)
     rules = by_method(usual, ("original", "codec", "draft", "AR", *METHODS))
@@ -270,21 +244,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
              of("trials per rejection", "trials_per_rejection", 2), LIMIT),
             f"By position: share of rounds that accepted there; if tested: share of the tests there. {DIFFERS['acceptance']}",
         ),
-        pivot(
-            "drift", "How far relaxed texts drift from the target", results, [s for s in by_method(usual, METHODS) if s.nll],
-            (N, RELAXED_SHARE, NLL, NLL_CHANGE, change("first fifth", "early", 2, 1), change("last fifth", "late", 2, 1),
-             WER_CHANGE),
-            "Relaxed: share of the tokens that only the group or the tolerance accepted. NLL: -log of a token's probability "
-            "under the target, less AR's, of all tokens and of the first and last fifth of each utterance.", "tradeoff",
-        ),
-        pivot(
-            "ablations", "Variants of groups, drafting and verification", results,
-            by_method(usual, ("AR", "SD", "SD adaptive", "SD block", "PCG cosine", *VARIANTS))
-            if any(s.method in VARIANTS for s in usual) else [],
-            (N, SPEEDUP, CALLS, DRAFTED, WER, WER_CHANGE, P), DIFFERS["ablations"], "ablations",
-        ),
         *(_samplers(results, twisters) for twisters in (False, True)),
-        temperature,
         every,
     ]  # fmt: skip
     return [table for table in made if table.rows]
@@ -398,24 +358,6 @@ def _samplers(results: Results, twisters: bool) -> Table:
         quoted=lambda row: quoted.get(names[identity(row.condition)]),
         first=Column("method", words=True, value=lambda row: names[identity(row.condition)]),
     )  # fmt: skip
-
-
-def draft_table(by_draft: Mapping[str, Results]) -> Table:
-    """Compare the rules with each draft, by its name, on the utterances that all of them share."""
-    rows: list[tuple[Cell, ...]] = []
-    columns: tuple[Column, ...] = ()
-    keys = [{(r.unit.utterance, r.unit.seed) for r in results.records} for results in by_draft.values()]
-    shared = set.intersection(*keys)
-    for draft, results in by_draft.items():
-        inside = results.where(lambda unit: (unit.utterance, unit.seed) in shared)
-        usual = most_heard(s for s in summarise(inside) if s.condition.swap is None and is_usual(s))
-        table = pivot("drafts", "Every rule with every draft", inside, usual, (N, CALLS, TESTED, SPEEDUP, WER, WER_CHANGE, P))
-        columns = (Column("draft", words=True), *table.columns)
-        rows += [(draft, *row) for row in table.rows if row[0] != "AR"]
-    note = f"{BRACKETS} Points: less AR on the same utterances. A relaxed rule has most to gain from a poor draft."
-    return Table(
-        "drafts", "Every rule with every draft", columns, tuple(rows), note, "python -m pcg experiment drafts DRAFT ..."
-    )
 
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -8,26 +8,23 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pcg.analysis.swap import Swap
-from pcg.analysis.whatif import Trace
 from pcg.errors import InputError
 from pcg.settings import Settings
 
 # Raise it when units with the same fields come to mean other work.
 FORMAT = 2
-# From this one on, each utterance draws coins of its own from the seed.
-OWN_COINS = 2
 MODELS = ("target", "draft", "original", "codec")
 RECORDED = ("original", "codec")
 DEFAULTS = Settings()
 # The settings that a method reads; units that differ in others alone are one.
 _READ = {
     "ar": ("method", "temperature", "seed"),
-    "sd": ("method", "temperature", "seed", "lookahead", "adaptive"),
-    "ssd": ("method", "temperature", "seed", "lookahead", "adaptive", "beta"),
-    "pcg": ("method", "temperature", "seed", "lookahead", "adaptive", "theta", "similarity"),
+    "sd": ("method", "temperature", "seed", "lookahead"),
+    "ssd": ("method", "temperature", "seed", "lookahead", "beta"),
+    "pcg": ("method", "temperature", "seed", "lookahead", "theta", "similarity"),
 }
 # Part of a unit's identity where they are not the defaults: older units keep theirs.
-_LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical", "verification", "lookahead_cost")
+_LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical", "verification")
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,8 @@ class Result:
     position of the lookahead. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the
     swap; swapped: share of tokens replaced. Times are in seconds, for a swap those of the take before it: `decoding` is the
     loop alone, `wall` all work from text to audio. computed: tokens that the target read, pruned beams included. spoof: mean
-    of 1 - P(real), None where no detector fits or the utterance is too short. also_heard: by the further judges. trace: None
-    where the target did not speak, after a swap, and at the length limit.
+    of 1 - P(real), None where no detector fits or the utterance is too short. also_heard: by the further judges. nats:
+    -log of the probability of the tokens under the target, None where it did not speak, after a swap, and at the length limit.
     """
 
     tokens: tuple[int, ...]
@@ -148,7 +145,7 @@ class Result:
     computed: int | None = None
     spoof: float | None = None
     also_heard: tuple[JudgeTranscript, ...] = ()
-    trace: Trace | None = None
+    nats: float | None = None
 
     def by(self, judge: str) -> "Result":
         """Return the result with the words of a further judge; raise InputError for one who was not asked."""

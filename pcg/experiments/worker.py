@@ -19,7 +19,7 @@ import torch
 
 from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swapped, swap, swap_coins
-from pcg.analysis.whatif import Trace, trace
+from pcg.analysis.whatif import surprisal
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.audio import load_audio
@@ -28,9 +28,8 @@ from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, JudgeTranscript, Record, Result, Unit, Utterance
 from pcg.files import __version__
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS
+from pcg.metrics.quality import DNSMOS, Resemblyzer, cosine
 from pcg.metrics.recording import JUDGE_RATE, for_judges
-from pcg.metrics.speaker import cosine, speaker_encoder
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, named_rule
@@ -45,7 +44,6 @@ from pcg.text.prompt import Reference
 # More methods and thetas than a grid has: a dropped one would be warmed up again at every utterance.
 METHODS_KEPT = 256
 TAKES_KEPT = 4
-RESEMBLYZER = "resemblyzer"
 # Raise it when a measure changes while its package does not.
 MEASURES = 2
 # Without a reference that fixes the voice, all conditions are compared with the speaker of this take.
@@ -61,7 +59,7 @@ class WorkerSpec:
     """The parts of a worker, small enough to be sent to another process.
 
     model, draft, precision: as `load_voice` takes them. judge: one of `pcg.asr.judges.JUDGES`, or several with commas between.
-    cache: of groups. detectors: a folder, None for the shipped ones. speaker: as `speaker_encoder` takes it.
+    cache: of groups. detectors: a folder, None for the shipped ones.
     """
 
     model: str = "embedded"
@@ -71,7 +69,6 @@ class WorkerSpec:
     cache: Path | None = None
     draft: str = AUTO
     detectors: Path | None = None
-    speaker: str = RESEMBLYZER
     precision: str = AUTO
 
     @property
@@ -98,8 +95,6 @@ class WorkerSpec:
             digest.update(self.draft.encode())
         if self.detectors:
             add_content(digest, self.detectors)
-        if self.speaker != RESEMBLYZER:
-            digest.update(self.speaker.encode())
         precision = auto_precision(self.device) if self.precision == AUTO else self.precision
         if precision != PRECISIONS[self.device]:
             digest.update(precision.encode())
@@ -129,7 +124,7 @@ class Worker:
             self._target = Synthesizer(voice, spec.cache, detectors=given)
             self._detectors = self._target.decoder.detectors
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
-            self._speaker = speaker_encoder(spec.speaker, spec.device)
+            self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
         first, *others = self._words.values()
         self.judges = {
@@ -186,7 +181,7 @@ class Worker:
                 computed=round(take.computed_per_token * len(take.tokens)),
                 spoof=spoof(self._detectors, sounding.tokens) if self._detectors else None,
                 also_heard=tuple(others),
-                trace=self._trace(unit, take),
+                nats=self._nats(unit, take),
             )
 
     def take(self, unit: Unit) -> Take:
@@ -207,10 +202,10 @@ class Worker:
         samples = self._target.decode(list(after.tokens), reference)
         return Sounding(samples, take.sample_rate, after.tokens, after.positions)
 
-    def _trace(self, unit: Unit, take: Take) -> Trace | None:
+    def _nats(self, unit: Unit, take: Take) -> float | None:
         if unit.condition.model != "target" or unit.condition.swap or take.hit_limit:
             return None
-        return trace(self._target, take, self._reference(unit.utterance))
+        return round(surprisal(self._target, take, self._reference(unit.utterance)), 2)
 
     def _quality(self, heard: np.ndarray) -> float | None:
         """Return DNSMOS, of a short utterance over one window: the usual nine would hold the same speech again."""

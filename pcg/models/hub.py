@@ -54,28 +54,27 @@ def free_memory(device: str) -> int:
 def _available() -> int | None:
     """What Linux says new programs may have; None elsewhere."""
     try:
-        lines = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="ascii").splitlines())
-        return 1024 * int(lines["MemAvailable"].split()[0])
+        return 1024 * int(_facts(MEMINFO)["MemAvailable:"])
     except (OSError, KeyError, ValueError):
         return None
 
 
 def _left_in_container() -> int | None:
-    """What the control group (version 2) leaves; None where it sets no limit."""
+    """What the control group (version 2) leaves; None where it sets no limit. The kernel drops cached files for a program."""
     try:
         limit, used = (int((CGROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
     except (OSError, ValueError):  # no such file, or "max"
         return None
-    return max(0, limit - used + _droppable())
-
-
-def _droppable() -> int:
-    """Bytes of files in the group's cache, which the kernel drops when a program needs memory."""
     try:
-        facts = dict(line.split() for line in (CGROUP / "memory.stat").read_text(encoding="ascii").splitlines())
-        return int(facts["inactive_file"])
+        cached = int(_facts(CGROUP / "memory.stat")["inactive_file"])
     except (OSError, KeyError, ValueError):
-        return 0
+        cached = 0
+    return max(0, limit - used + cached)
+
+
+def _facts(path: Path) -> dict[str, str]:
+    """Read the first two words of each line of a file."""
+    return dict(line.split()[:2] for line in path.read_text(encoding="ascii").splitlines())
 
 
 def _gib(size: int) -> str:
@@ -238,42 +237,30 @@ def _check_room(model: HubModel, files: list, device: str) -> None:
 
 def _explained(model: HubModel, error: Exception) -> str:
     """One sentence that says what to do."""
-    from huggingface_hub import get_token
-    from huggingface_hub.errors import (
-        DisabledRepoError,
-        GatedRepoError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, get_token
 
     page, causes = f"https://huggingface.co/{model.repository}", _causes(error)
-
-    def is_a(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(each, kinds) for each in causes)
-
-    token = "log in with 'hf auth login' or set HF_TOKEN"
-    if is_a(GatedRepoError):
-        do = "ask for access there with the account of your token" if get_token() else f"ask for access there, then {token}"
-        return f"{model} is gated at {page}: {do}."
-    if is_a(RevisionNotFoundError):
-        return f"{model.repository} has no revision {model.revision!r}: take a commit or a tag that {page}/commits lists."
-    if is_a(RepositoryNotFoundError, DisabledRepoError):
-        do = (
-            "check the name, and that your token may read it"
-            if get_token()
-            else f"check the name or, if it is private, {token}"
-        )
-        return f"{model} was not found on the hub: {do}."
-    if is_a(OfflineModeIsEnabled):
-        return f"{model} is not on this computer, and HF_HUB_OFFLINE forbids to download it: set HF_HUB_OFFLINE=0."
-    if any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes):
+    login, has_token = "log in with 'hf auth login' or set HF_TOKEN", bool(get_token())
+    account = " with the account of your token" if has_token else f", then {login}"
+    name = ", and that your token may read it" if has_token else f" or, if it is private, {login}"
+    sentences = {
+        errors.GatedRepoError: f"{model} is gated at {page}: ask for access there{account}.",
+        errors.RevisionNotFoundError: f"{model.repository} has no revision {model.revision!r}: take a commit or a tag that "
+        f"{page}/commits lists.",
+        errors.RepositoryNotFoundError: f"{model} was not found on the hub: check the name{name}.",
+        errors.OfflineModeIsEnabled: f"{model} is not on this computer, and HF_HUB_OFFLINE forbids to download it: set "
+        "HF_HUB_OFFLINE=0.",
+    }
+    for kind, sentence in sentences.items():
+        if any(isinstance(cause, kind) for cause in causes):
+            return sentence
+    if any(isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT) for cause in causes):
         return f"The disk is full, so {model} was not downloaded: make room, or set HF_HOME to a folder on a larger disk."
     code = next((r.status_code for e in causes if (r := getattr(e, "response", None)) is not None), None)
     if code in (401, 403):
-        return f"The hub refuses {model}: {token}, with a token that may read it."
-    said = f" ({type(error).__name__}{f', status {code}' if code else ''})"
-    return f"{model} could not be downloaded from the hub{said}: check the network and try again; what has come is kept."
+        return f"The hub refuses {model}: {login}, with a token that may read it."
+    kind = f"{type(error).__name__}{f', status {code}' if code else ''}"
+    return f"{model} could not be downloaded from the hub ({kind}): check the network and try again; what has come is kept."
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -5,10 +5,9 @@ rope scaling and tied or untied head; a `Qwen2ForCausalLM` is the same with bias
 transformers remains the one that trains and saves.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +22,8 @@ from pcg.models.weights import Checkpoint, FusedWeights
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
+
+    from pcg.models.feature_draft import FeatureDraft
 
 
 class Cache:
@@ -246,18 +247,8 @@ def visible(slots: Tensor, width: int) -> Tensor:
     return (torch.arange(width, device=slots.device) <= slots[..., None])[:, None]
 
 
-class LayerSizes(Protocol):
-    """What `run_layer` asks of a model: the sizes of its attention, and its weights."""
-
-    heads: int
-    kv_heads: int
-    dim: int
-    epsilon: float
-    weights: FusedWeights
-
-
 def run_layer(
-    model: LayerSizes,
+    model: "DecodingLlama | FeatureDraft",
     layer: int,
     x: Tensor,
     rotary: tuple[Tensor, Tensor],
@@ -301,8 +292,7 @@ def run_layer(
 class Turns(NamedTuple):
     """What a draft does in one round, in R rows of its cache: append `ids [N]`, `counts[r]` of them to row `rows[r]`, whose
     slots have the tables `rotary` (each `[B, capacity, dim]`); then draw a token by each of `coins[r]` (at least one) from the
-    softmax at `temperatures[r]`, and append it, but for the last. A row draws no more where that softmax has an entropy above
-    `limit` nats."""
+    softmax at `temperatures[r]`, and append it, but for the last."""
 
     ids: np.ndarray
     rows: Sequence[int]
@@ -310,15 +300,13 @@ class Turns(NamedTuple):
     rotary: tuple[np.ndarray, np.ndarray]
     coins: Sequence[np.ndarray]
     temperatures: Sequence[float]
-    limit: float = math.inf
 
 
 class Drawn(NamedTuple):
-    """Tokens `[R, L]` and their probabilities p `[R, L, V]`, of which the first `counts[r]` are row r's."""
+    """Tokens `[R, L]` and their probabilities p `[R, L, V]`, of which each row has as many as it has coins."""
 
     tokens: np.ndarray
     probs: np.ndarray
-    counts: list[int]
 
 
 def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
@@ -334,9 +322,9 @@ def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.nda
         for mine, given in zip(coins, turns.coins, strict=True):
             mine[: len(given)] = given
     rows, counts, starts_, wanted_ = (np.array(each) for each in (turns.rows, turns.counts, starts, wanted))
-    drawing = coins, wanted_, np.array(turns.temperatures, np.float64), np.full(len(rows), turns.limit)
+    drawing = coins, wanted_, np.array(turns.temperatures, np.float64)
     places = rows, starts_, drawing, *cache.arrays[:2]
-    tokens, probs, drawn = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, *places)
-    for row, end, count, most in zip(turns.rows, ends, drawn.tolist(), wanted, strict=True):
-        cache.lengths[row] = end - (most - 1) + min(count, most - 1)
-    return Drawn(tokens, probs, drawn.tolist())
+    drawn = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, *places)
+    for row, end in zip(turns.rows, ends, strict=True):
+        cache.lengths[row] = end
+    return Drawn(*drawn)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from pcg.decode.device_loop import DevicePool, decode
-from pcg.decode.speculative import Drafting, Request
+from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.rules import exact
 from pcg.sampling import Plain
-from pcg.settings import Settings, bounds
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice
 from pcg.take import Round, Take
@@ -30,7 +30,6 @@ from pcg.text.prompt import Prompt
 LOOKAHEADS = tuple(range(1, 9))
 # A loop begins anew behind the prompt after so many tokens, so that all rounds read contexts of like lengths.
 SPAN = 48
-BRIEF_PROMPT = 48
 TEXTS = (
     "The old boat moved slowly along the river, and the morning sun was warm and bright.",
     "Please call the doctor before nine, and bring the blue box with you.",
@@ -39,20 +38,6 @@ TEXTS = (
 PROMISING = ("sd", "pcg")
 # A smaller gain over AR is within what one measurement differs from the next.
 MARGIN = 1.03
-
-
-@dataclass(frozen=True)
-class StepCosts:
-    """Milliseconds of single steps: `ar` a target pass of one token and its draw, `draft` the same of the draft, `verify` a
-    target pass of lookahead + 1 tokens."""
-
-    ar: float
-    draft: float
-    verify: float
-
-    def bound(self, mean_acceptance_length: float, lookahead: int) -> float:
-        """Return the best speed-up, E[tokens per round] / (v + L c) (arXiv 2211.17192, Theorem 3.8, with the measured v)."""
-        return mean_acceptance_length * self.ar / (self.verify + lookahead * self.draft)
 
 
 @dataclass(frozen=True)
@@ -85,30 +70,15 @@ class RoundCosts:
         """Return E / R: the speed over AR of rounds that yield `length` tokens on average."""
         return length / self.round_cost[lookahead]
 
-    def steps(self, lookahead: int) -> StepCosts:
-        return StepCosts(self.ar, self.draft[lookahead] / lookahead, self.verify[lookahead])
-
-    @property
-    def line(self) -> tuple[float, float]:
-        """Slope over intercept of the line that fits R best (the cost of one more drafted token in rounds without any), and
-        the largest relative error of the line."""
-        counts = np.array(list(self.whole), float)
-        costs = np.array(list(self.whole.values()))
-        slope, start = np.polyfit(counts, costs, 1) if len(counts) > 1 else (self.draft_cost(1), self.ar)
-        missed = np.abs((start + slope * counts) / costs - 1).max()
-        return float(slope / start) if start > 0 else 1.0, float(missed)
-
-    @property
-    def lookahead_cost(self) -> float:
-        """The value of `Settings.lookahead_cost` at these costs."""
-        allowed = bounds("lookahead_cost")
-        return min(max(round(self.line[0], 2), allowed.step), allowed.high)
+    def bound(self, length: float, lookahead: int) -> float:
+        """Return the best speed-up, E[tokens per round] / (v + L c) (arXiv 2211.17192, Theorem 3.8, with the measured v)."""
+        return length * self.ar / (self.verify[lookahead] + self.draft[lookahead])
 
 
 def _rounds(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, pool: DevicePool | None) -> Iterator[Round]:
     """Yield rounds without end behind `prompt`: a new utterance begins where one ends."""
     for seed in itertools.count():
-        chosen = (exact, Drafting(lookahead)) if lookahead and voice.draft else (None, None)
+        chosen = (exact, lookahead) if lookahead and voice.draft else (None, 0)
         request = Request(prompt, SPAN, torch.Generator().manual_seed(seed), Plain(temperature), *chosen)
         for step in decode(voice.target, voice.draft, [request], pool):
             yield step[0]
@@ -124,8 +94,7 @@ def round_costs(
 ) -> RoundCosts:
     """Time `turns` rounds of each lookahead behind `prompt`, after `warm` uncounted ones.
 
-    The order changes from turn to turn: the last in a fixed order would be flattered. Rounds that drafted fewer tokens count
-    only where no round drafted all.
+    The order changes from turn to turn: the last in a fixed order would be flattered.
     """
     pool = DevicePool() if voice.target.device.type == "cuda" else None
     loops = {n: _rounds(voice, prompt, n, temperature, pool) for n in (0, *lookaheads)}
@@ -139,33 +108,13 @@ def round_costs(
                 seen[count].append(round_)
 
     def middle(count: int, *parts: str) -> float:
-        full = [r for r in seen[count] if len(r.drafted) == count] or seen[count]
-        return median(sum(getattr(r, f"{part}_ms") for part in parts) for r in full)
+        return median(sum(getattr(r, f"{part}_ms") for part in parts) for r in seen[count])
 
     draft, verify, rules, whole = (
         {count: middle(count, *parts) for count in lookaheads}
         for parts in (("draft",), ("verify",), ("rule",), ("draft", "verify", "rule"))
     )
     return RoundCosts(middle(0, "verify", "rule"), draft, verify, rules, whole, middle(0, "verify"))
-
-
-def step_costs(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, turns: int = 84) -> StepCosts:
-    """Time the parts of rounds behind `prompt`; without a draft, a draft step takes no time."""
-    if voice.draft is None:
-        ar = round_costs(voice, prompt, temperature, (), turns).ar
-        return StepCosts(ar, 0.0, ar)
-    return round_costs(voice, prompt, temperature, (lookahead,), turns).steps(lookahead)
-
-
-def lookahead_cost(synthesizer: Synthesizer, temperature: float, turns: int = 8) -> float:
-    """Measure `Settings.lookahead_cost` on this computer in less than 0.3 seconds, behind the beginning of a
-    prompt, as reading a whole one takes longer than all rounds."""
-    voice = synthesizer.voice
-    reference = next(iter(voice.references.values()))
-    prompt = voice.reader.prompt(reference.text, reference)
-    positions = prompt.positions[:BRIEF_PROMPT]
-    prompt = Prompt(prompt.ids[:BRIEF_PROMPT], positions, float(positions.max()) + 1)
-    return round_costs(voice, prompt, temperature, (1, LOOKAHEADS[-1]), turns, warm=1).lookahead_cost
 
 
 def pooled(takes: Sequence[Take]) -> Take:
@@ -204,7 +153,6 @@ class Breakeven:
     lookahead: int
     speedup: float
     exact: tuple[int, float]
-    lookahead_cost: float
 
     @property
     def sentence(self) -> str:
@@ -247,7 +195,6 @@ class Breakeven:
             "lookahead": self.lookahead,
             "speedup": round(self.speedup, 4),
             "exact": {"lookahead": self.exact[0], "speedup": round(self.exact[1], 4)},
-            "lookahead_cost": self.lookahead_cost,
             "sentence": self.sentence,
         }
 
@@ -268,22 +215,18 @@ def will_it_pay(
     costs = round_costs(voice, prompt, settings.temperature, lookaheads, turns=40)
     acceptances = {}
     for method in (method for method in synthesizer.methods if method != "ar"):
-        spoken = settings.for_method(method).with_(lookahead=max(lookaheads), adaptive=False, lookahead_cost=0.0)
+        spoken = settings.for_method(method).with_(lookahead=max(lookaheads))
         takes = [synthesizer.take(text, spoken, names[i % len(names)]) for i, text in enumerate(texts)]
         acceptances[method] = tuple(pooled(takes).conditional_acceptance_by_position)
     return breakeven(costs, acceptances, min(3, max(lookaheads)))
 
 
-def method_figures(takes: Mapping[str, Take], steps: StepCosts, lookahead: int) -> dict[str, dict[str, object]]:
-    """Return the figures of each method's take, with `speedup` over AR, the `bound` on it and the `bound_fraction` reached.
-
-    Rounds that draft different numbers of tokens have different costs, and no bound.
-    """
+def method_figures(takes: Mapping[str, Take], costs: RoundCosts, lookahead: int) -> dict[str, dict[str, object]]:
+    """Return the figures of each method's take, with `speedup` over AR, the `bound` on it and the `bound_fraction` reached."""
     rows = {}
     for method, take in takes.items():
         speedup = take.tokens_per_second / takes["ar"].tokens_per_second
-        steady = {len(round_.drafted) for round_ in take.rounds} == {lookahead}
-        bound = steps.bound(take.mean_acceptance_length, lookahead) if steady else None
+        bound = None if method == "ar" else costs.bound(take.mean_acceptance_length, lookahead)
         reached = {"speedup": speedup, "bound": bound, "bound_fraction": speedup / bound if bound else None}
         rows[method] = take.summary() | {name: value and round(value, 4) for name, value in reached.items()}
     return rows
@@ -303,7 +246,7 @@ def breakeven(costs: RoundCosts, acceptances: Mapping[str, Sequence[float]], usu
     exact = (best["sd"], speedups["sd"][best["sd"]])
     known = {method: tuple(chances) for method, chances in acceptances.items()}
     cost = costs.draft_cost(usual)
-    return Breakeven(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact, costs.lookahead_cost)
+    return Breakeven(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact)
 
 
 def rounded(row: Mapping[int, float], prefix: str = "") -> dict[str, float]:

@@ -18,7 +18,7 @@ from pcg.decode.beam_search import Hierarchy, hierarchical
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.runners import make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, Request, autoregressive, speculative
+from pcg.decode.speculative import Request, autoregressive, speculative
 from pcg.errors import InputError, PCGError
 from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
@@ -33,7 +33,6 @@ from pcg.take import Cycle, Round, Sound, Take, last_take
 from pcg.text.prompt import Prompt, Reference
 from pcg.text.reading import at_pauses, check_text, cut, without_pauses
 
-DRAFT_CONFIDENCE = 0.3
 ONLY_EXACT = "as only rules that keep the target's distribution are allowed here"
 
 
@@ -89,7 +88,7 @@ class Decoder:
         self._check(settings)
         prompt = self.voice.reader.prompt(text, speaker)
         limit, memory = self._limit(text, speaker, prompt), sampler_of(settings)
-        chosen = (None, None) if settings.method == "ar" else (rule, _drafting(settings))
+        chosen = (None, 0) if settings.method == "ar" else (rule, settings.lookahead)
         return Request(prompt, limit, generator, memory, *chosen)
 
     def check_method(self, method: str) -> None:
@@ -112,7 +111,7 @@ class Decoder:
             runner.prefill([0])
         (sequence,) = begin(request.sampler, [request.limit], [request.generator])
         alone = partial(autoregressive, *runners)
-        advance = partial(speculative, *runners, request.rule, request.drafting) if request.rule else alone
+        advance = partial(speculative, *runners, request.rule, request.lookahead) if request.rule else alone
 
         def fork(source: int, rows: Sequence[int]) -> None:
             for runner in runners:
@@ -126,10 +125,6 @@ class Decoder:
         """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
         patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
         return patience if prompt.room is None else min(patience, prompt.room)
-
-
-def _drafting(settings: Settings) -> Drafting:
-    return Drafting(settings.lookahead, DRAFT_CONFIDENCE if settings.adaptive else None, settings.lookahead_cost)
 
 
 CONTEXT_TOKENS = 50

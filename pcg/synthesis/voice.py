@@ -1,7 +1,7 @@
-"""A voice by example: a recording as anyone has it -> what was said in it, and its speech codes.
+"""A Voice: target, draft, codec, reader and references, loaded from a folder or from the hub.
 
-The codes go before those that the model speaks, and are decoded with them; the synthesizer cuts their samples from the sound,
-`hop` for each code.
+A voice by example is a recording's words and speech codes. The codes go before those that the model speaks, and are decoded
+with them; the synthesizer cuts their samples from the sound, `hop` for each code.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os.path import isdir
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -44,10 +43,6 @@ from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE, load_reader
 from pcg.text.prompt import PhonemeReader, PromptReader, Reference
 from pcg.text.reading import check_text, without_pauses
-
-if TYPE_CHECKING:
-    pass
-
 
 LONGEST_FILE_SECONDS = 60.0
 FRAME_SECONDS = 0.02
@@ -227,7 +222,8 @@ def _digest(folder: Path) -> str:
 FORMAT = 2
 REFERENCE_SUFFIX = ".safetensors"
 DEVICES = ("cpu", "cuda")
-AUTO, FLOAT32, BFLOAT16 = PRECISIONS = ("auto", "float32", "bfloat16")
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+PRECISIONS = (AUTO, FLOAT32, BFLOAT16)
 EMBEDDED = ASSETS / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 CHUNK_SECONDS = 9.6
@@ -243,9 +239,8 @@ class Voice:
     is where it was loaded from.
 
     licence: of the weights, and so of what is made with them, as its SPDX identifier. reference_seconds: how long a recording
-    may be whose voice is to be taken. notice: what a listener has to know beforehand, one sentence, or nothing.
-    codec_folder: where the codec was loaded
-    from, if not from `folder`. draft_kind: what drafts, as `pcg.synthesis.voice.Draft.kind` names it.
+    may be whose voice is to be taken. notice: what a listener has to know beforehand, one sentence, or nothing. codec_folder:
+    where the codec was loaded from, if not from `folder`. draft_kind: what drafts, as `Draft.kind` names it.
     """
 
     name: str

@@ -5,7 +5,7 @@ tried and left out. Adversarial stages of 500 to 1,300 steps lowered DNSMOS by 0
 codebook while the sound was learned (1,200 steps), swaps within groups at theta 0.6 cost as many words as before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -105,10 +105,15 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
     """Train all that is behind the code, with a frozen encoder, by mel and multi-resolution STFT losses."""
-    decoder = _decoder(codec)
+    for module in (codec.patch, codec.encoder, codec.to_code):
+        module.requires_grad_(False)
+    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too: the published voice
+    # was made so, and a checkpoint goes on only with the optimizers that it had.
+    behind = (codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head)
+    decoder = nn.ModuleList(behind)
     torch.manual_seed(seed)
     optimizers = make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0)
-    crops = Crops(shards(corpus), seed + 1)
+    crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
 
     def step(index: int) -> dict[str, float]:
         wave = crops.batch(index, 12, 24_320).to(device)
@@ -117,17 +122,13 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         update(spectral + PITCH_WEIGHT * off, decoder, optimizers.values())
         return {"spectral": spectral.item(), "pitch": off.item()}
 
-    evaluate = _held_out_distance(codec, corpus, seed, device)
+    @torch.inference_mode()
+    def evaluate() -> dict[str, float]:
+        wave = held_out.batch(0, 32, 40_960).to(device)
+        made, off = _round_trip(codec, wave, generator(seed + 3, 0))
+        return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
+
     run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate))
-
-
-def _decoder(codec: EmbeddedCodec) -> nn.ModuleList:
-    """Freeze the encoder, and return the modules behind the code."""
-    for module in (codec.patch, codec.encoder, codec.to_code):
-        module.requires_grad_(False)
-    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too: the published voice
-    # was made so, and a checkpoint goes on only with the optimizers that it had.
-    return nn.ModuleList([codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head])
 
 
 def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -146,18 +147,6 @@ def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> t
     train = pulses(phases(spoken, frame, rate)[:, :-1], spoken, frame, rate)
     noise = torch.randn(wave.shape, generator=coins).to(wave.device)
     return codec.synthesise(features, train, noise), off
-
-
-def _held_out_distance(codec: EmbeddedCodec, corpus: Path, seed: int, device: str) -> Callable[[], dict[str, float]]:
-    held_out = Crops(shards(corpus, "held_out_sentences"), seed)
-
-    @torch.inference_mode()
-    def evaluate() -> dict[str, float]:
-        wave = held_out.batch(0, 32, 40_960).to(device)
-        made, off = _round_trip(codec, wave, generator(seed + 3, 0))
-        return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
-
-    return evaluate
 
 
 def mel_distance(made: Tensor, wave: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Drafts for any target: the recipe, what they learn from, how they are tried, and their folder.
+"""Drafts for any target, made of its layers or reading its states: the recipe, what they learn from, how they are tried.
 
 A run keeps what it resumes from in `training/` inside the draft's folder.
 """
@@ -11,11 +11,12 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
 from pcg.decode.runners import AnyDraft, make_runners
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import speculative
 from pcg.errors import InputError
 from pcg.files import renew_checksums
 from pcg.groups.neighbours import build_neighbours
@@ -23,7 +24,7 @@ from pcg.models.feature_draft import usual_taps
 from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, load_llama
+from pcg.models.weights import Checkpoint, layer_subset, load_llama
 from pcg.recipe import Count, Recipe
 from pcg.rules import Rule, coarse, exact
 from pcg.sampling import Plain
@@ -31,11 +32,11 @@ from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
-from pcg.training.feature_draft import FeatureLoss, FeatureModel, start_from
-from pcg.training.layer_draft import NAMED_PLANS, OBJECTIVES, DraftPlan, LayerLoss, Objective, new_draft
-from pcg.training.loop import Stage, agrees, learn, load_checkpoint, make_optimizers, read_log, run
+from pcg.training.feature_draft import OBJECTIVES, FeatureLoss, FeatureModel, Objective
+from pcg.training.loop import Stage, agrees, learn, load_checkpoint, make_optimizers, read_log, run, with_fast_gradients
 from pcg.training.publish import write_draft
 from pcg.training.samples import by_voice, own_samples, read_manifest, read_shards
+from pcg.training.target import speech_logits
 from pcg.training.tokens import Batch, Epochs, TokenizedUtterance, lay_out, used_codes
 
 FEATURE = "feature"
@@ -47,6 +48,83 @@ USUAL_LR, USUAL_WIDTH = 3e-3, 256
 OBJECTIVE_OF = {"pcg": "ce", "ssd": "ce", FEATURE: "overlap"}
 
 Pair = tuple[TokenizedUtterance, TokenizedUtterance]
+NAMED_PLANS = ("pcg", "ssd", "subset")
+
+
+@dataclass(frozen=True)
+class DraftPlan:
+    """layers: of the target, in order. trained: which of the draft's own layers learn, counted from its lowest, with the LM
+    head; None: every weight learns."""
+
+    layers: tuple[int, ...]
+    trained: tuple[int, ...] | None = None
+
+    @classmethod
+    def read(cls, words: str, depth: int) -> "DraftPlan":
+        """Read a plan for a target of `depth` layers.
+
+        "pcg": three layers, and every weight learns (PCG section 3.1). The paper does not say which three. It follows SSD,
+        which takes a quarter of its draft from the bottom and the rest from the top: of three, the lowest and the upper two.
+        "ssd": the lower two and the upper six layers; the first two and the head learn (SSD sections 2.3 and 3.1).
+        "subset": the lowest and the highest layer. Or numbers of layers as in "0,1,27", of which every weight learns.
+        """
+        if words in NAMED_PLANS:
+            lower, upper = {"pcg": (1, 2), "ssd": (2, 6), "subset": (1, 1)}[words]
+            layers = (*range(min(lower, depth)), *range(max(lower, depth - upper), depth))
+            return cls(layers, trained=(0, 1) if words == "ssd" else None)
+        numbers = [int(n) for n in words.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
+        if len(numbers) != words.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
+            plans = f"feature, {', '.join(NAMED_PLANS)}"
+            raise InputError("plan", words[:40], f"{plans}, or numbers of layers, lowest first, as in 0,{depth - 1}")
+        return cls(tuple(numbers))
+
+
+def new_draft(target: LlamaForCausalLM, plan: DraftPlan) -> LlamaForCausalLM:
+    """Return the untrained draft of `plan` with the target's weights; weights that do not learn are frozen.
+
+    A tied head that learns while the embedding stays is no longer tied. The weights, and not the config, say whether target and
+    draft are tied: a config may be wrong.
+    """
+    draft = layer_subset(target, plan.layers)
+    head, embedding = target.get_output_embeddings().weight, target.get_input_embeddings().weight
+    if plan.trained is not None or head is not embedding:
+        draft.config.tie_word_embeddings = False
+        draft.lm_head.weight = nn.Parameter(head.detach().clone())
+        draft.get_input_embeddings().weight = nn.Parameter(embedding.detach().clone())
+    if plan.trained is not None:
+        draft.requires_grad_(False)
+        learned: Sequence[nn.Module] = [draft.lm_head, *(draft.model.layers[place] for place in plan.trained)]
+        for module in learned:
+            module.requires_grad_(True)
+    return draft
+
+
+@dataclass(frozen=True)
+class LayerLoss:
+    """The loss of a batch, summed over its tokens, and the sums of the figures that are logged."""
+
+    draft: LlamaForCausalLM
+    target: LlamaForCausalLM
+    vocabulary: Vocabulary
+    objective: Objective
+    precision: str
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        distils = self.objective.kl > 0 or self.objective.tv > 0
+        with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            logits, labels = speech_logits(self.draft, batch, self.vocabulary)
+            with torch.no_grad():
+                wanted = speech_logits(self.target, batch, self.vocabulary)[0] if distils else None
+        log_p = logits.float().log_softmax(-1)
+        ce = nn.functional.nll_loss(log_p, labels, reduction="sum")
+        if wanted is None:
+            return self.objective.ce * ce, {"ce": ce.detach()}
+        q = wanted.float().softmax(-1)
+        kl = nn.functional.kl_div(log_p, q, reduction="sum")
+        overlap = torch.minimum(q, log_p.exp()).sum()
+        figures = {"ce": ce.detach(), "kl": kl.detach(), "expected_acceptance": overlap.detach()}
+        loss = self.objective.ce * ce + self.objective.kl * kl + self.objective.tv * (len(labels) - overlap)
+        return loss, figures
 
 
 class DraftRecipe(Recipe):
@@ -86,6 +164,7 @@ class DraftRecipe(Recipe):
         taps = usual_taps(depth) if self.taps is None else self.taps
         if not taps or sorted(set(taps)) != list(taps) or taps[-1] > depth:
             raise InputError("taps", list(taps), f"numbers from 1 to {depth}, rising")
+        torch.manual_seed(self.seed)
         return FeatureModel(target, vocabulary, taps, self.rank)
 
 
@@ -160,7 +239,7 @@ class Trial:
         coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(prompts))]
         sequences = begin(Plain(settings.temperature), limits, coins)
         accepted = drafted = 0
-        for step in speculative(*runners, rule, Drafting(settings.lookahead), sequences):
+        for step in speculative(*runners, rule, settings.lookahead, sequences):
             for round_ in step.values():
                 accepted += round_.accepted
                 drafted += len(round_.drafted)
@@ -176,13 +255,11 @@ def train_draft(
     device: str,
     trial: Trial,
     name: str = "draft",
-    fresh: bool = True,
 ) -> dict[str, float]:
     """Train `draft` in place; log and checkpoint lie in `directory` under `name`.
 
     Args:
         trial: its figures are logged on the way.
-        fresh: begin a feature draft at the least squares; False for one that was trained before.
 
     Returns:
         The figures of the last trial.
@@ -193,8 +270,7 @@ def train_draft(
     if features:
         losses = FeatureLoss(draft, target, objective, recipe.temperature, recipe.precision)
     else:
-        # On a CPU the fused kernel's backward pass is the slower one.
-        draft.set_attn_implementation("eager" if device == "cpu" else "sdpa")
+        with_fast_gradients(draft)
         losses = LayerLoss(draft, target, material.vocabulary, objective, recipe.precision)
     batch, rate = material.batches(objective, recipe), recipe.rate(target.config.hidden_size)
     optimizers = make_optimizers(draft, lr=2 / 3 * rate, muon_lr=rate, weight_decay=0.0)
@@ -211,9 +287,6 @@ def train_draft(
         decay_share=0.8 if features else 0.4,
         every=EVERY,
     )
-    if features and fresh and not stage.checkpoint.exists():
-        with torch.autocast(device, torch.bfloat16, enabled=recipe.precision == "bf16"):
-            start_from(draft, target, lambda index: batch(index).to(device), recipe.budget)
     return run(stage) or trial.accepted(draft)
 
 

@@ -1,31 +1,55 @@
-"""A feature draft that learns: `pcg.models.feature_draft` as a module, started from its target's weights and unrolled.
+"""A feature draft that learns: `pcg.models.feature_draft` as a module, begun with its target's last layer and unrolled.
 
 As in the loop, the first step reads the target's hidden states, and each further one the draft's own states of the step before,
 at every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import Checkpoint, read_tensors
-from pcg.training.layer_draft import Objective
-from pcg.training.target import tapped_states
+from pcg.training.target import read_target
 from pcg.training.tokens import IGNORED, Batch
 
-CHUNK = 1 << 20
-"""Probabilities at once: what a cache holds is an order of magnitude faster than what memory holds."""
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised: `ce` times the cross-entropy of a batch's tokens, `kl` times the forward KL from the target's
+    probabilities of speech, and `tv` times the total variation between both, per token (LK losses: arXiv 2602.23881).
+
+    own: the share of batches that are the target's own samples; the others are the corpus's.
+    """
+
+    ce: float
+    kl: float
+    own: float
+    tv: float = 0.0
+
+    def takes_own(self, number: int) -> bool:
+        """Return whether batch `number` holds own samples; the corpus's batches are spread evenly among them."""
+        given = 1.0 - self.own
+        return int((number + 1) * given) == int(number * given)
+
+
+OBJECTIVES = {
+    "ce": Objective(ce=1.0, kl=0.0, own=0.0),
+    "distil": Objective(ce=0.0, kl=1.0, own=0.75),
+    "overlap": Objective(ce=0.0, kl=0.3, own=0.75, tv=1.0),
+}
+
+
+CHUNK = 1 << 22
+"""Probabilities at once; those of all positions would not fit into memory."""
 
 
 def divergence(
@@ -44,69 +68,34 @@ def divergence(
     `wanted_head [V, D]`, which do not learn. Also the overlaps sum min(p, q) = 1 - TV, `[K, n]`, without a gradient. TV as a
     draft's loss: Samarin et al., arXiv 2602.23881.
     """
-    return _Divergence.apply(hidden, head, wanted, wanted_head, weights, kl, tv, temperature)
+    chunk, losses, overlaps = max(1, CHUNK // len(head)), [], []
+    for first in range(0, weights.shape[1], chunk):
+        part = slice(first, first + chunk)
+        given = hidden[:, part], head, wanted[part], wanted_head, weights[:, part], kl, tv, temperature
+        loss, overlap = checkpoint(_divergence_of_chunk, *given, use_reentrant=False, preserve_rng_state=False)
+        losses.append(loss)
+        overlaps.append(overlap)
+    return torch.stack(losses).sum(), torch.cat(overlaps, 1)
 
 
-class _Divergence(torch.autograd.Function):
-    """The gradient is made in the forward pass, while a chunk's probabilities are there."""
-
-    @staticmethod
-    def forward(
-        ctx: FunctionCtx,
-        hidden: Tensor,
-        head: Tensor,
-        wanted: Tensor,
-        wanted_head: Tensor,
-        weights: Tensor,
-        kl: float,
-        tv: float,
-        temperature: float,
-    ) -> tuple[Tensor, Tensor]:
-        steps, count = weights.shape
-        chunk = max(1, CHUNK // len(head))
-        loss, overlap = hidden.new_zeros((), dtype=torch.float32), torch.empty_like(weights)
-        to_hidden = torch.empty_like(hidden)
-        to_head = torch.zeros_like(head, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        with torch.autocast(hidden.device.type, enabled=False):
-            for first in range(0, count, chunk):
-                part = slice(first, first + chunk)
-                q, entropy = _target(wanted[part] @ wanted_head.T, temperature)
-                for step in range(steps):
-                    w = weights[step, part]
-                    z = (hidden[step, part] @ head.T).float().div_(temperature)
-                    lse = z.logsumexp(-1, keepdim=True)
-                    divergent = lse[:, 0] - torch.linalg.vecdot(q, z) - entropy
-                    p = z.sub_(lse).exp_()
-                    both = torch.minimum(p, q).sum(-1)
-                    overlap[step, part] = both
-                    loss += (w * (kl * divergent + tv * (1 - both))).sum()
-                    gradient = _gradient(p, q, kl, tv).mul_(w[:, None] / temperature).to(hidden.dtype)
-                    to_hidden[step, part] = gradient @ head
-                    if to_head is not None:
-                        to_head += (gradient.T @ hidden[step, part]).float()
-        ctx.save_for_backward(to_hidden, *([] if to_head is None else [to_head.to(head.dtype)]))
-        ctx.mark_non_differentiable(overlap)
-        return loss, overlap
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, by: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = [(by * saved).to(saved.dtype) for saved in ctx.saved_tensors]
-        return (*gradients, *[None] * (8 - len(gradients)))
-
-
-def _target(logits: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return the target's probabilities `[c, V]` and their entropies `[c]`."""
-    z = logits.float().div_(temperature)
-    lse = z.logsumexp(-1, keepdim=True)
-    q = (z - lse).exp_()
-    return q, lse[:, 0] - torch.linalg.vecdot(q, z)
-
-
-def _gradient(p: Tensor, q: Tensor, kl: float, tv: float) -> Tensor:
-    """By the logits z of p: kl (p - q) + tv p (m - [p < q]), where m is the mass of p where it is below q."""
-    below = p * (p < q)
-    change = p * (tv * below.sum(-1, keepdim=True) + kl)
-    return change.sub_(below, alpha=tv).sub_(q, alpha=kl)
+def _divergence_of_chunk(
+    hidden: Tensor,
+    head: Tensor,
+    wanted: Tensor,
+    wanted_head: Tensor,
+    weights: Tensor,
+    kl: float,
+    tv: float,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    with torch.autocast(hidden.device.type, enabled=False):
+        log_p, log_q = (
+            ((states @ rows.T).float() / temperature).log_softmax(-1)
+            for states, rows in ((hidden, head), (wanted, wanted_head))
+        )
+    overlap = torch.minimum(log_p, log_q).exp().sum(-1)
+    divergent = (log_q.exp() * (log_q - log_p)).sum(-1)
+    return (weights * (kl * divergent + tv * (1 - overlap))).sum(), overlap.detach()
 
 
 class _Layer(nn.Module):
@@ -244,7 +233,7 @@ def low_rank(head: Tensor, gain: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _copy_last_layer(layer: _Layer, target: Checkpoint) -> None:
-    """Copy the target's last layer but its output matrices, so that learning begins at the least squares."""
+    """Copy the target's last layer but its output matrices, which begin at zero."""
     prefix = f"model.layers.{target.layers - 1}."
 
     def stacked(*parts: str) -> Tensor:
@@ -293,84 +282,6 @@ def read_feature_model(folder: Path, target: LlamaForCausalLM, vocabulary: Vocab
 
 UNROLLED = (1.0, 0.7, 0.5)
 """What each step of the unrolled draft weighs."""
-RIDGE = 1e-3
-ROWS_PER_WEIGHT = 24
-"""Positions that the least squares see, for each of their inputs."""
-
-
-@contextmanager
-def tapping(target: LlamaForCausalLM, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
-    """Collect the hidden states behind `layers` (counted from 1) of each pass of `target`, by layer."""
-    found: dict[int, Tensor] = {}
-
-    def keep(number: int, _module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-        found[number] = output if isinstance(output, Tensor) else output[0]
-
-    handles = [target.model.layers[n - 1].register_forward_hook(partial(keep, n)) for n in layers]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the target's hidden states of `batch` behind the layers `tapped`, `[B, S, layers, D]`, and those that its head
-    multiplies, `[B, S, D]`."""
-    plain = target.device.type == "cpu" and target.model.layers[0].self_attn.q_proj.bias is None
-    if plain and torch.is_autocast_enabled("cpu"):
-        states, last = tapped_states(target, batch.ids, batch.positions, tapped)
-    else:
-        mask = torch.ones_like(batch.ids)  # see `speech_logits`
-        with tapping(target, tapped) as states:
-            read = target.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False)
-        last = read.last_hidden_state
-    return torch.stack([states[layer] for layer in tapped], 2), last
-
-
-@torch.no_grad()
-def start_from(model: FeatureModel, target: LlamaForCausalLM, batch: Callable[[int], Batch], budget: int) -> float:
-    """Let the inputs be the best linear guess of the target's last hidden state: from the taps and the token by least squares,
-    then from that state itself.
-
-    Args:
-        batch: makes batch n of about `budget` tokens.
-
-    Returns:
-        The share of the state's variance that the first guess explains.
-    """
-    width, depth = model.shape.hidden_size, model.shape.num_target_layers
-    tapped = (*model.shape.tapped_layers, *(() if depth in model.shape.tapped_layers else (depth,)))
-    inputs = len(tapped) * width + width
-    xx, xy, yy = (torch.zeros(inputs, n, dtype=torch.float64, device=target.device) for n in (inputs, width, 1))
-    for number in range(-(-ROWS_PER_WEIGHT * inputs // budget)):
-        read = batch(number)
-        states, places = unit(read_target(target, read, tapped)[0].float()), TapPlaces.of(read)
-        before = later(states, 1, 1).flatten(-2)
-        token = F.embedding(read.ids, model.embedding)
-        x = places.pick(torch.cat([before, token], -1))[places.real]
-        y = places.pick(states[:, :, tapped.index(depth)])[places.real]
-        with torch.autocast(x.device.type, enabled=False):  # rounded sums would not be those of any regression
-            xx += x.T @ x
-            xy += x.T @ y
-        yy[0] += (y * y).sum()
-    ridge = RIDGE * xx.diagonal().mean()
-    seen = [*range(len(model.shape.tapped_layers) * width), *range(inputs - width, inputs)]
-    first = _solve(xx, xy, seen, ridge)
-    model.features.weight.copy_(first[:-width].T)
-    model.token.weight.copy_(first[-width:].T)
-    last = [tapped.index(depth) * width + i for i in range(width)]
-    rest = xy - xx[:, -width:] @ first[-width:]
-    model.state.weight.copy_(_solve(xx, rest, last, ridge).T)
-    explained = float((2 * (first * xy[seen]).sum() - (first * (xx[seen][:, seen] @ first)).sum()) / yy[0])
-    print(f"draft: least squares explain {explained:.3f} of the target's last hidden states", flush=True)
-    return explained
-
-
-def _solve(xx: Tensor, xy: Tensor, inputs: Sequence[int], ridge: Tensor) -> Tensor:
-    """Solve the ridge regression on some of the inputs."""
-    chosen = xx[inputs][:, inputs]
-    return torch.linalg.solve(chosen + ridge * torch.eye(len(inputs), dtype=chosen.dtype, device=chosen.device), xy[inputs])
 
 
 def unrolled_divergence(

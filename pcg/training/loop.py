@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
+from transformers import PreTrainedModel
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.files import write_json, write_safetensors
@@ -34,28 +36,24 @@ def save_checkpoint(
 def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
     """Restore what `save_checkpoint` wrote, in place; return its `meta`; raise AssetError for a file that does not fit."""
     try:
-        return _restored(path, modules, optimizers)
+        with safe_open(path, framework="pt") as file:
+            tensors: dict[str, dict[str, Tensor]] = defaultdict(dict)
+            for name in file.keys():  # noqa: SIM118
+                part, _, key = name.partition("/")
+                tensors[part][key] = file.get_tensor(name)
+            meta = json.loads(file.metadata()["meta"])
+        for name, module in modules.items():
+            module.load_state_dict(tensors[name])
+        for name, optimizer in optimizers.items():
+            state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+            for key, tensor in tensors[name].items():
+                index, field = key.split("/")
+                state[int(index)][field] = tensor
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        return meta
     except Exception as error:
         how = "damaged, or of another shape than is asked for: remove it, or ask for what it was made with"
         raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
-
-
-def _restored(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
-    with safe_open(path, framework="pt") as file:
-        names = file.keys()
-        tensors = {name: file.get_tensor(name) for name in names}
-        meta = json.loads(file.metadata()["meta"])
-    for name, module in modules.items():
-        prefix = f"{name}/"
-        module.load_state_dict({k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)})
-    for name, optimizer in optimizers.items():
-        state: dict[int, dict[str, torch.Tensor]] = {}
-        for key, tensor in tensors.items():
-            if key.startswith(f"{name}/"):
-                _, index, field = key.split("/")
-                state.setdefault(int(index), {})[field] = tensor
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    return meta
 
 
 def check_device(device: str) -> None:
@@ -229,6 +227,11 @@ def learn(batch: Batch, losses: Losses, module: nn.Module, optimizers: dict[str,
     loss, sums = losses(batch)
     update(loss / tokens, module, optimizers.values())
     return {name: float(value / tokens) for name, value in sums.items()}
+
+
+def with_fast_gradients(model: PreTrainedModel) -> None:
+    """Choose the attention of `model` by its device: on a CPU the backward pass of the fused kernel is the slower one."""
+    model.set_attn_implementation("eager" if model.device.type == "cpu" else "sdpa")
 
 
 def generator(seed: int, index: int) -> torch.Generator:

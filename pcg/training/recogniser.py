@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.asr.embedded import PARTS, EmbeddedRecogniser, load_parts, save_recogniser
+from pcg.asr.embedded import PARTS, EmbeddedRecogniser, save_recogniser
 from pcg.asr.network import (
     BLANK,
     LABELS_PER_FRAME,
@@ -49,8 +49,8 @@ from pcg.training.loop import (
     make_optimizers,
     read_log,
     run,
-    save_checkpoint,
     update,
+    with_fast_gradients,
 )
 from pcg.training.publish import recogniser_card
 from pcg.training.sentences import build_pool, dictionary
@@ -142,13 +142,14 @@ class RecogniserTraining:
 
     def read(self) -> None:
         """Train projector and language model by the cross-entropy of the text behind the frozen encoder's frames."""
-        encoder, reader = self._saved_encoder(), self._new_reader()
+        encoder, reader = trained_encoder(self.work, self.recipe.encoder), new_reader(self.recipe, self.subwords, self.seed)
         batches = self._batches(self.seed + 2)
         self._learn(LM, self.recipe.lm_steps, encoder, reader, {"reader": 3e-3}, batches, warmup=200, every=50)
 
     def together(self) -> None:
         """Train encoder and reader on, each by its own loss."""
-        encoder, reader, batches = self._saved_encoder(), self._new_reader(), self._batches(self.seed + 3, easy=0)
+        encoder, reader = trained_encoder(self.work, self.recipe.encoder), new_reader(self.recipe, self.subwords, self.seed)
+        batches = self._batches(self.seed + 3, easy=0)
         load_checkpoint(self.work / f"{LM}.safetensors", dict(reader.items()), {})
         rates = {"encoder": 1e-3, "reader": 2e-3}
         self._learn(TOGETHER, self.recipe.together_steps, encoder, reader, rates, batches, decay_share=0.6)
@@ -162,12 +163,6 @@ class RecogniserTraining:
                 text = Subwords.learn((h.text for h in self.train), self.recipe.reader.subwords).to_json()
                 temporary.write_text(text, encoding="utf-8")
         return Subwords.load(path)
-
-    def _saved_encoder(self) -> ConformerCTC:
-        return trained_encoder(self.work, self.recipe.encoder)
-
-    def _new_reader(self) -> nn.ModuleDict:
-        return new_reader(self.recipe.reader, self.recipe.encoder, self.subwords, self.seed)
 
     def _batches(self, seed: int, **options: int) -> SpeechBatches:
         return SpeechBatches(self.train, self.seconds, seed, Disturbances(), **options)
@@ -193,8 +188,7 @@ class RecogniserTraining:
         learned: dict[str, nn.Module] = {part: {"encoder": encoder, "reader": reader}[part].to(device) for part in rates}
         encoder.to(device).eval().requires_grad_("encoder" in rates)
         if reader is not None:
-            # On a CPU the fused kernel's backward pass is the slower one.
-            reader.to(device)["lm"].set_attn_implementation("eager" if device == "cpu" else "sdpa")
+            with_fast_gradients(reader.to(device)["lm"])
         made = {part: make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
         checks = {split: spread(sentences, CHECKED) for split, sentences in self.held_out.items()}
         subwords = self.subwords
@@ -212,7 +206,7 @@ class RecogniserTraining:
                 encoded = encoder(features, counts)
                 read = loss_of_reading(reader, subwords, encoded, batch.texts) if "reader" in learned else None
             if "encoder" in learned:
-                final, draft = losses_of_spelling(encoded, batch.texts)
+                final, draft = (ctc_loss(p, encoded.counts, batch.texts) for p in (encoded.log_probs, encoded.draft_log_probs))
                 update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
                 figures = {"ctc_loss": final.item(), "draft_loss": draft.item()}
             if read is not None:
@@ -240,12 +234,6 @@ class RecogniserTraining:
         }
         optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
         run(Stage(name, self.work, steps, modules, optimizers, step, evaluate, **pace))
-
-
-def losses_of_spelling(encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Return the CTC losses of `texts` at the encoder's end, and at its draft."""
-    final, draft = (ctc_loss(log_probs, encoded.counts, texts) for log_probs in (encoded.log_probs, encoded.draft_log_probs))
-    return final, draft
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
@@ -279,10 +267,11 @@ def spread(sentences: Sequence[SpokenSentence], count: int) -> list[SpokenSenten
     return [sentences[i * len(sentences) // count] for i in range(min(count, len(sentences)))]
 
 
-def new_reader(shape: ReaderShape, encoder: EncoderConfig, subwords: Subwords, seed: int) -> nn.ModuleDict:
+def new_reader(recipe: RecogniserRecipe, subwords: Subwords, seed: int) -> nn.ModuleDict:
     """Return a random `projector` and `lm`."""
     torch.manual_seed(seed)
-    projector = Projector(ProjectorConfig(shape.stack, encoder.width, LABELS_PER_FRAME, shape.width))
+    shape = recipe.reader
+    projector = Projector(ProjectorConfig(shape.stack, recipe.encoder.width, LABELS_PER_FRAME, shape.width))
     return nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
 
 
@@ -348,7 +337,7 @@ def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
     if not saved.exists():
         raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {work}.")
     subwords, encoder = Subwords.load(work / SUBWORDS), trained_encoder(work, recipe.encoder)
-    parts = dict(new_reader(recipe.reader, recipe.encoder, subwords, seed).items())
+    parts = dict(new_reader(recipe, subwords, seed).items())
     if together.exists():
         load_checkpoint(together, {"encoder": encoder} | parts, {})
     else:
@@ -363,22 +352,6 @@ def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
         temporary.write_text(recogniser_card(parameters, logs, seed), encoding="utf-8")
     write_checksums(out)
     print(f"published to {out}", flush=True)
-
-
-def unpack(work: Path, published: Path, recipe: RecogniserRecipe) -> None:
-    """Write checkpoints of the recogniser in `published`, as if the stages before "together" had just ended in `work`."""
-    if there := [p.name for p in sorted(work.glob("recogniser_*.safetensors"))]:
-        raise InputError("work", str(work), f"a folder without a recogniser's training of its own, and this one has {there[0]}")
-    parts = load_parts(published)
-    with replacing(work / SUBWORDS) as temporary:
-        temporary.write_text(parts.subwords.to_json(), encoding="utf-8")
-    for name, modules, steps in (
-        (CTC, {"encoder": parts.encoder}, recipe.ctc_steps),
-        (LM, {"projector": parts.projector, "lm": parts.lm}, recipe.lm_steps),
-    ):
-        meta = {"step": steps, "seconds": 0.0}
-        save_checkpoint(work / f"{name}.safetensors", modules, {}, meta)
-    print(f"unpacked {published} into {work}", flush=True)
 
 
 BEGIN, END = "<s>", "</s>"

@@ -34,7 +34,7 @@ from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
 from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_baselines, train_draft, write_baselines
-from pcg.training.feature_draft import FeatureModel, read_feature_model, read_target, unrolled_divergence
+from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
 from pcg.training.loop import (
     Stage,
     agrees,
@@ -46,10 +46,11 @@ from pcg.training.loop import (
     read_log,
     run,
     save_checkpoint,
+    with_fast_gradients,
 )
 from pcg.training.publish import model_card, write_voice
 from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
-from pcg.training.target import Shape, new_target, start_from_digits
+from pcg.training.target import Shape, new_target, read_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 from pcg.training.tokens import IGNORED, Batch, Epochs, TokenizedUtterance, make_reader, used_codes
 
@@ -167,7 +168,7 @@ class VoiceTraining:
         target = self.target().to(self.device)
         material, recipe, trial = self._material(target, self.recipe.draft_steps)
         chosen = recipe.model_copy(update={"plan": FEATURE, "rank": self.recipe.draft_rank})
-        train_draft(self.work, self.draft(target), target, material, chosen, self.device, trial, fresh=False)
+        train_draft(self.work, self.draft(target), target, material, chosen, self.device, trial)
 
     def baselines_stage(self) -> None:
         target = self.target().to(self.device)
@@ -315,15 +316,15 @@ class JointLoss:
     vocabulary: Vocabulary
 
     def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        with torch.autocast(batch.ids.device.type, torch.bfloat16):
-            taps, last = read_target(self.target, batch, self.draft.shape.tapped_layers)
         learned = batch.labels != IGNORED
         head = self.target.get_output_embeddings().weight[self.vocabulary.model_ids().to(self.target.device)]
-        logits = F.linear(last[learned], head.to(last.dtype)).float()
+        with torch.autocast(batch.ids.device.type, torch.bfloat16):
+            taps, last = read_target(self.target, batch, self.draft.shape.tapped_layers)
+            logits = F.linear(last[learned], head).float()
         labels = batch.labels[learned]
         loss = F.cross_entropy(logits, labels, reduction="sum")
         self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
-        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV, 1.0, last.dtype)
+        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV, 1.0, torch.bfloat16)
         figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
         return loss + DRAFT_SHARE * divergent, figures | overlaps
 
@@ -348,6 +349,7 @@ def train_jointly(
         InputError: if a split holds fewer than two utterances of one voice.
     """
     both = nn.ModuleDict({"target": target, "draft": draft}).to(device)
+    with_fast_gradients(target)
     epochs = Epochs(train, reader, vocabulary.codes, budget, seed, LONGEST)
     checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, LONGEST) for name, spoken in held_out.items()}
     for name, split in {"train": epochs, **checks}.items():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from pcg.asr.judges import JUDGES, Judge, load_judge
+from pcg.asr.embedded import load_recogniser
+from pcg.asr.judges import JUDGES, Judge, ListeningJudge, load_judge, way_of
 from pcg.asr.word_search import load_lexicon
 from pcg.errors import AssetError, InputError
 from tests.asr import checkpoints
@@ -37,7 +38,7 @@ def test_every_judge_writes_a_text_for_every_recording(name: str, places: dict[s
 
 def test_the_embedded_judge_hears_in_listed_words_and_says_so(places: dict[str, Path | None], babble: Babble) -> None:
     at, recordings = str(places["embedded"]), [u.numpy() for u in babble(4, 2)]
-    judge, greedy = load_judge("embedded", checkpoint=at), load_judge("embedded", mode="ar", checkpoint=at)
+    judge, greedy = load_judge("embedded", checkpoint=at), ListeningJudge(load_recogniser(Path(at)), "ar")
     lexicon = load_lexicon()
     assert lexicon.name in judge.name
     assert lexicon.name not in greedy.name
@@ -70,9 +71,7 @@ def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="judge"):
         load_judge("nobody")
     with pytest.raises(InputError, match="mode"):
-        load_judge("embedded", mode="reckless")
-    with pytest.raises(InputError, match="mode"):
-        load_judge("granite", mode="words")
+        way_of("reckless")
     for name in ("hubert", "whisper"):
         with pytest.raises(AssetError, match="missing"):
             load_judge(name, checkpoint=str(tmp_path / "nothing"))

@@ -11,8 +11,7 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
-from pcg.bench.shapes import Forced, ModelShape, random_pair, shape_of
-from pcg.bench.timing import medians
+from pcg.bench.shapes import Forced, ModelShape, medians, random_pair, shape_of
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError
@@ -43,7 +42,7 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
 @pytest.mark.slow
 def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesizer, tiny_voice_folder, monkeypatch, capsys):
     monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
-    for name, value in (("engine.TOKENS", 6), ("engine.TURNS", 2), ("timing.COPY_MIB", 1)):
+    for name, value in (("engine.TOKENS", 6), ("engine.TURNS", 2), ("shapes.COPY_MIB", 1)):
         monkeypatch.setattr(f"pcg.bench.{name}", value)
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcg.bench.gpu import Ratio, exactness, gpu_check
+from pcg.bench.gpu import exactness, gpu_check, over
 from pcg.places import PROJECT
 
 ABSENT = (
@@ -27,8 +27,8 @@ def test_rules_are_exact_and_a_tolerance_is_noticed() -> None:
 
 
 def test_a_ratio_is_refused_where_ar_was_not_steady() -> None:
-    assert Ratio(30.0, 10.0, 10.2).value == pytest.approx(2.97, abs=0.01)
-    assert Ratio(30.0, 10.0, 11.0).value is None
+    assert over(30.0, 10.0, 10.2) == pytest.approx(2.97, abs=0.01)
+    assert over(30.0, 10.0, 11.0) is None
 
 
 @pytest.mark.slow

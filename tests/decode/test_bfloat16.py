@@ -9,7 +9,7 @@ from tiny_llama import tiny_llama
 
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.speculative import Drafting, Request
+from pcg.decode.speculative import Request
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
 from pcg.models.weights import layer_subset
@@ -58,7 +58,7 @@ def said(models, rule):
     pool, found = DevicePool(), torch.zeros(SPEECH.size + 1).double()
     for start in range(0, DRAWS, ROWS):
         generators = [torch.Generator().manual_seed(start + row) for row in range(ROWS)]
-        requests = [Request(PROMPT, LIMIT, each, Plain(TEMPERATURE), rule, Drafting(2)) for each in generators]
+        requests = [Request(PROMPT, LIMIT, each, Plain(TEMPERATURE), rule, 2) for each in generators]
         spoken = [[] for _ in requests]
         for step in decode(*models, requests, pool):
             for row, round_ in step.items():

@@ -15,8 +15,8 @@ from transformers import (
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.rules import Verdict, exact
-from pcg.training.layer_draft import layer_subset
 
 SPEECH = Vocabulary(codes=10, first_code=6, end=2)
 ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 6, "pad_token_id": 0}

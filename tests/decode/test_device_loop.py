@@ -11,7 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, Program, fits
 from pcg.decode.device_rules import on_device
-from pcg.decode.sequence import Drafting
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.groups.groups import Groups
 from pcg.rules import Rule, block, coarse, exact, tolerant
@@ -32,8 +31,9 @@ def requests_of(
     for seed in seeds:
         ids = torch.randint(20, 80, (8 + 3 * seed,), generator=torch.Generator().manual_seed(seed))
         prompt = Prompt(ids, torch.arange(len(ids) + 0.0), len(ids) + 0.0)
-        drafting = Drafting(lookahead) if rule else None
-        made.append(Request(prompt, 14 + 7 * seed, torch.Generator().manual_seed(seed), sampler, rule, drafting))
+        made.append(
+            Request(prompt, 14 + 7 * seed, torch.Generator().manual_seed(seed), sampler, rule, lookahead if rule else 0)
+        )
     return made
 
 

@@ -6,17 +6,15 @@ import torch
 from tiny_llama import tiny_llama
 
 from pcg.decode.device_rules import draw_each
-from pcg.decode.draft import RowRequest
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.sequence import Acceptances, Drafting, linear_costs
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.rules import THINNING_TRIALS, Coins, block, coarse, coarse_block, exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, draw, sampled_spans
 from pcg.text.prompt import Prompt
-from pcg.training.layer_draft import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 PROMPT = Prompt(torch.tensor([1, 3, 0]), torch.tensor([0.0, 1.5, 2.25]), 2.5)
@@ -86,20 +84,6 @@ def test_speech_stands_at_the_positions_behind_its_prompt():
     with torch.no_grad():
         wanted = model(ids, position_ids=positions).logits[0, -3:, SPEECH.model_ids()]
     torch.testing.assert_close(runner(model).feed([0], [tokens], 3)[0], wanted, atol=1e-5, rtol=1e-4)
-
-
-def test_a_draft_goes_on_where_it_is_exactly_as_sure_as_was_asked():
-    """A greedy draft is sure: its tokens have all probability."""
-    coins, made = torch.full((3,), 0.5, dtype=torch.float64), runner(tiny_llama())
-    (proposal,) = made.propose([RowRequest(0, [], Plain(0.0), coins=coins)], confidence=1.0)
-    assert len(proposal.drafted) == 3
-
-
-def test_as_many_tokens_are_drafted_as_pay_by_the_cost_of_a_round():
-    """A round of n drafts costs 1 + n times the cost of one; each is expected to pass with probability .5."""
-    assert linear_costs(0.5, 3) == [1.5, 2.0, 2.5]
-    drafted = [Drafting(8, cost=cost).count(Acceptances()) for cost in (0.0, 0.01, 0.08, 0.15, 0.3)]
-    assert drafted == [8, 5, 3, 2, 1]
 
 
 @pytest.fixture(scope="module")

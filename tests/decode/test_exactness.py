@@ -8,14 +8,14 @@ from tiny_llama import tiny_llama
 
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import speculative
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import layer_subset
 from pcg.rules import coarse, exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, as_array, draw
 from pcg.text.prompt import Prompt
-from pcg.training.layer_draft import layer_subset
 
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 TEMPERATURE = 0.8
@@ -48,7 +48,7 @@ def spoken(models, rule, draws, limit, state=PLAIN, lookahead=2):
             each.prefill()
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(*runners, rule, Drafting(lookahead), begin(state, [limit] * ROWS, generators)):
+        for step in speculative(*runners, rule, lookahead, begin(state, [limit] * ROWS, generators)):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds

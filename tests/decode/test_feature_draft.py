@@ -8,10 +8,9 @@ from safetensors.torch import save_file
 from test_exactness import SPEECH, TEMPERATURE, prompts
 from tiny_llama import tiny_llama
 
-from pcg.decode.draft import RowRequest
 from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.sequence import RowRequest, begin
+from pcg.decode.speculative import speculative
 from pcg.errors import AssetError, InputError
 from pcg.models.feature_draft import (
     FeatureDraft,
@@ -99,7 +98,7 @@ def test_whatever_was_accepted_the_draft_stands_where_a_fresh_reading_would(kv_h
     kept = set()
     for seed in (5, 6, 7):
         emitted = []
-        for step in speculative(*started(pair, [given]), spy, Drafting(3), begin(Plain(0.8), [14], generators(1, seed))):
+        for step in speculative(*started(pair, [given]), spy, 3, begin(Plain(0.8), [14], generators(1, seed))):
             drafted, p = seen[-1]
             proposal = fresh_probs(pair, given, emitted, drafted)
             assert proposal.drafted.tolist() == drafted

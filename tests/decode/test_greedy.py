@@ -20,7 +20,7 @@ def alone(shipped: Synthesizer) -> tuple[int, ...]:
         Settings("sd", temperature=0.0, lookahead=6, verification="block"),
         Settings("ssd", temperature=0.0, beta=0.0),
         Settings("pcg", temperature=0.0, theta=1.0),
-        Settings("sd", temperature=0.0, lookahead_cost=0.1, lookahead=8),
+        Settings("sd", temperature=0.0, lookahead=8),
     ],
     ids=["sd", "block", "ssd", "singletons", "varying"],
 )

@@ -56,7 +56,7 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
 
 def test_with_one_beam_the_lookahead_that_pays_is_the_same(synthesizer: Synthesizer) -> None:
     """What earlier rounds accepted is remembered beyond a pause."""
-    settings = Settings("sd", lookahead=8, lookahead_cost=0.05)
+    settings = Settings("sd", lookahead=8)
     speaker, one, drafted = synthesizer.voice.reference("one"), Hierarchy(warmup=4, beams=(1, 1, 1)), []
     for hierarchical in (False, True):
         chosen, generator = settings.with_(hierarchical=hierarchical), torch.Generator().manual_seed(4)

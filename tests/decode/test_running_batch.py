@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.decode.runners import AnyDraft
-from pcg.decode.speculative import Drafting, Request, RunningBatch
+from pcg.decode.speculative import Request, RunningBatch
 from pcg.errors import PCGError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
@@ -34,7 +34,7 @@ class Wish:
     prompt: int = 12
     limit: int = 30
     rule: Callable | None = exact
-    drafting: Drafting = Drafting(3)
+    lookahead: int = 3
     memory: SamplerState = Plain(0.8)
     joins: int = 0
     leaves: int = NEVER
@@ -42,20 +42,20 @@ class Wish:
     def request(self) -> Request:
         ids = torch.randint(20, 80, (self.prompt,), generator=torch.Generator().manual_seed(self.seed))
         prompt = Prompt(ids, torch.arange(self.prompt + 0.0), self.prompt + 0.0)
-        drafting = self.drafting if self.rule else None
-        return Request(prompt, self.limit, torch.Generator().manual_seed(self.seed), self.memory, self.rule, drafting)
+        lookahead = self.lookahead if self.rule else 0
+        return Request(prompt, self.limit, torch.Generator().manual_seed(self.seed), self.memory, self.rule, lookahead)
 
 
 MIXED = (
     Wish(1, rule=None),
     Wish(2, prompt=30, limit=50),
-    Wish(3, rule=tolerant(0.3), drafting=Drafting(5), memory=Plain(1.2)),
+    Wish(3, rule=tolerant(0.3), lookahead=5, memory=Plain(1.2)),
     Wish(4, rule=block, joins=2, leaves=6),
     Wish(5, rule=None, memory=RepetitionAware(0.9), joins=3, prompt=5),
-    Wish(6, drafting=Drafting(4, confidence=0.5), joins=3),
-    Wish(7, drafting=Drafting(8, cost=0.1), memory=Plain(0.8, top_k=20), joins=4),
+    Wish(6, lookahead=4, joins=3),
+    Wish(7, lookahead=8, memory=Plain(0.8, top_k=20), joins=4),
     Wish(8, limit=4, joins=5),
-    Wish(9, drafting=Drafting(1), memory=Plain(0.7, penalty=1.3), joins=9),
+    Wish(9, lookahead=1, memory=Plain(0.7, penalty=1.3), joins=9),
 )
 
 

@@ -1,14 +1,11 @@
 """The loops on a whole tiny voice: exactness, caches, ends, and what a take records."""
 
-import math
-
 import pytest
 import torch
 
-from pcg.decode.draft import acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
-from pcg.decode.speculative import Drafting, speculative
+from pcg.decode.speculative import speculative
 from pcg.rules import Test, Verdict, all_accepted, exact
 from pcg.sampling import Plain, as_array, probabilities
 
@@ -24,10 +21,7 @@ def runners(voice, limit=40, texts=("hello",)):
 def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
     target, draft = runners(voice)
     generators = [torch.Generator().manual_seed(seed)]
-    return [
-        step[0]
-        for step in speculative(target, draft, rule, Drafting(lookahead), begin(Plain(temperature), [limit], generators))
-    ]
+    return [step[0] for step in speculative(target, draft, rule, lookahead, begin(Plain(temperature), [limit], generators))]
 
 
 def accept_everything(drafted, p, q, coins):
@@ -101,32 +95,3 @@ def test_tests_of_what_is_not_said_are_not_told(voice):
     assert (len(ended.tokens), ended.accepted, len(ended.tests)) == (1, 2, 2)
     last = run(voice, codes, lookahead=4, limit=7)[-1]
     assert (len(last.tokens), last.accepted, len(last.tests)) == (2, 2, 2)
-
-
-def adaptive(voice, confidence, seed=0, rule=exact):
-    generators = [torch.Generator().manual_seed(seed)]
-    steps = speculative(*runners(voice), rule, Drafting(5, confidence), begin(Plain(0.7), [30], generators))
-    return [step[0] for step in steps]
-
-
-def test_adaptive_lookahead_drafts_by_confidence_and_keeps_the_targets_law(voice):
-    """Confidence 0 of a bound that is below 1 stops nothing; an impossible one drafts nothing; between, lengths vary."""
-    assert {len(r.drafted) for r in adaptive(voice, -10.0)} == {5}
-    never = adaptive(voice, 1.1)
-    assert {len(r.drafted) for r in never} == {0}
-    assert {k for r in never for k in r.kinds} == {"bonus"}
-    laws = []
-
-    def spy(drafted, p, q, coins):
-        laws.extend(acceptance_bound(each) for each in p)
-        return exact(drafted, p, q, coins)
-
-    adaptive(voice, -10.0, rule=spy)
-    middle = sorted(laws)[len(laws) // 2]
-    assert len({len(r.drafted) for r in adaptive(voice, middle)}) > 1
-
-
-def test_the_bound_on_acceptance_follows_the_entropy():
-    assert acceptance_bound(torch.tensor([0.0, 1.0])) == 1.0
-    uniform = torch.full((8,), 1 / 8)
-    assert acceptance_bound(uniform) == pytest.approx(1 - (0.2 * math.log(8)) ** 0.5)

@@ -58,13 +58,9 @@ def test_a_grid_of_nothing_or_with_two_of_a_name_is_refused(field: str, changes:
     assert error.value.field == field
 
 
-def test_a_grid_goes_over_other_seeds_another_temperature_and_fewer_utterances() -> None:
-    hot = Condition("RAS", Settings("ar", sampler="ras", temperature=1.0))
-    grid = Grid("g", "G", (AR, PCG, hot), SAID, (0,)).over((1, 2), 0.9, 1)
+def test_a_grid_goes_over_other_seeds_and_fewer_utterances() -> None:
+    grid = Grid("g", "G", (AR, PCG), SAID, (0,)).over((1, 2), 1)
     assert (grid.seeds, grid.utterances) == ((1, 2), SAID[:1])
-    assert [c.name for c in grid.conditions] == ["AR, temperature 0.9", "PCG, temperature 0.9", "RAS"]
-    assert [c.settings.temperature for c in grid.conditions] == [0.9, 0.9, 1.0]
-    assert grid.conditions[1].settings == PCG.settings.with_(temperature=0.9)
     assert grid.over() == grid
     for count in (0, 2):
         with pytest.raises(InputError, match="count is"):
@@ -85,7 +81,7 @@ def test_labels_and_settings_that_nobody_reads_are_no_part_of_a_unit() -> None:
 
 def test_everything_that_is_heard_tells_units_apart() -> None:
     unit = Unit(SAID[0], PCG, 1)
-    knobs = {"theta": 0.5, "lookahead": 4, "temperature": 0.7, "adaptive": True, "similarity": "mel", "method": "sd"}
+    knobs = {"theta": 0.5, "lookahead": 4, "temperature": 0.7, "similarity": "mel", "method": "sd"}
     others = [replace(PCG, settings=PCG.settings.with_(**{name: value})) for name, value in knobs.items()]
     others += [replace(PCG, rule="membership:50"), replace(PCG, swap=Swap(0.4)), replace(PCG, swap=Swap(0.4, fraction=0.5))]
     # A rule of its own may read what the method does not.

@@ -20,9 +20,8 @@ from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof
-from pcg.metrics.quality import DNSMOS
+from pcg.metrics.quality import DNSMOS, Resemblyzer, Similarity
 from pcg.metrics.recording import Recording, Sample
-from pcg.metrics.speaker import Resemblyzer, Similarity
 from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import save_detectors

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from pcg.errors import InputError
-from pcg.metrics.quality import DNSMOS, WORST_MOS
+from pcg.metrics.quality import DNSMOS, WORST_MOS, Resemblyzer, Similarity, cosine
 from pcg.metrics.recording import Metric, Recording, Sample
-from pcg.metrics.speaker import Resemblyzer, Similarity, cosine
 
 RATE = 16_000
 

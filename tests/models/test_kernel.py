@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from pcg.decode.draft import RowRequest, acceptance_bound
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
+from pcg.decode.sequence import RowRequest
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel.arithmetic import draw
 from pcg.models.llama import DecodingLlama
@@ -162,15 +161,13 @@ def test_a_draw_is_the_samplers():
             assert probs[token] > 0
 
 
-def propose(
-    model: DecodingLlama, unread: list[list[int]], coins: torch.Tensor, confidence: float | None = None
-) -> list[tuple[list[int], torch.Tensor, int]]:
+def propose(model: DecodingLlama, unread: list[list[int]], coins: torch.Tensor) -> list[tuple[list[int], torch.Tensor, int]]:
     """What a draft proposes in round after round, and how much it has read behind each."""
     prompt = Prompt(torch.arange(12), torch.arange(12.0), 12.0)
     runners, said = ModelRunner(model, [prompt], 60), []
     runners.prefill()
     for new, coin in zip(unread, coins, strict=True):
-        (proposal,) = runners.propose([RowRequest(0, new, Plain(0.8), coins=coin)], confidence)
+        (proposal,) = runners.propose([RowRequest(0, new, Plain(0.8), coins=coin)])
         said.append((proposal.drafted.tolist(), proposal.probs, runners.read(0)))
         runners.roll_back(0, max(0, runners.read(0) - 2))
     return said
@@ -187,21 +184,6 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
         assert (tokens, read) == (wanted, length)
         torch.testing.assert_close(p, probs, atol=1e-6, rtol=2e-5)
     assert [tokens for tokens, *_ in compiled] != [tokens for tokens, *_ in propose(model, unread, 1 - coins)]
-
-
-@pytest.mark.parametrize("lanes", LANES)
-def test_a_turn_in_one_call_ends_where_the_loop_loses_confidence(lanes, monkeypatch):
-    model = DecodingLlama(make_model(), VOCABULARY, lanes=lanes)
-    coins = torch.rand(6, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    unread = [[], [7, 8, 9], [5], [1, 2, 3, 4, 5, 6], [299, 0], [300]]
-    hopes = sorted(acceptance_bound(p) for _, probs, _ in propose(model, unread, coins) for p in probs)
-    # Between two bounds that differ, so that rounding decides nothing.
-    confidence = max(pairwise(hopes[6:-6]), key=lambda pair: pair[1] - pair[0])
-    compiled = propose(model, unread, coins, sum(confidence) / 2)
-    monkeypatch.setattr(ModelRunner, "_in_one_call", lambda *_: False)
-    stepwise = propose(model, unread, coins, sum(confidence) / 2)
-    assert [(tokens, read) for tokens, _, read in compiled] == [(tokens, read) for tokens, _, read in stepwise]
-    assert len({len(tokens) for tokens, *_ in compiled}) > 2
 
 
 def feature_pair(

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pcg.cli import main
-from pcg.decode.draft import RowRequest
 from pcg.decode.runners import make_runners
+from pcg.decode.sequence import RowRequest
 from pcg.errors import InputError
 from pcg.models import feature_draft, llama
 from pcg.models.kernel import packing, passes

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pcg.errors import PCGError
-from pcg.metrics.speaker import speaker_encoder
+from pcg.metrics.quality import Resemblyzer
 from pcg.places import PROJECT
 from pcg.serving.staging import read_requirements
 
@@ -74,7 +74,7 @@ def test_who_has_no_resemblyzer_is_told_of_the_one_that_is_pinned(monkeypatch: p
     assert f"pip install --no-deps {pin}" in (PROJECT / "docs/api.md").read_text(encoding="utf-8")
     monkeypatch.setitem(sys.modules, "resemblyzer", None)
     with pytest.raises(PCGError, match=f"pip install --no-deps {pin} first"):
-        speaker_encoder("resemblyzer")
+        Resemblyzer()
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

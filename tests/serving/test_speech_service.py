@@ -59,7 +59,7 @@ def test_what_many_callers_get_is_what_each_would_get_alone(in_turns: bool, synt
         (WORDS, Settings("pcg", theta=0.3, seed=4)),
         ("yes", Settings("pcg", theta=0.3, seed=5, temperature=1.0)),
         ("one sentence", Settings("sd", seed=6, sampler="ras")),
-        (WORDS, Settings("sd", seed=7, adaptive=True)),
+        (WORDS, Settings("sd", seed=7, lookahead=6)),
     ]
     service = SpeechService(synthesizer, rows=3, positions=POSITIONS, in_turns=in_turns)
     with ThreadPoolExecutor(len(wishes)) as pool:

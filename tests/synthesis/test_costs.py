@@ -10,12 +10,10 @@ from pcg.errors import InputError
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.costs import (
     RoundCosts,
-    StepCosts,
     breakeven,
     method_figures,
     pooled,
     round_costs,
-    step_costs,
     will_it_pay,
 )
 from pcg.synthesis.synthesizer import Synthesizer
@@ -36,9 +34,6 @@ def test_real_rounds_are_timed_by_lookahead(synthesizer):
     assert set(found.pass_cost) == {1, 2, 4}
     assert set(found.round_cost) == {1, 3}
     assert min(found.ar, found.first, *found.draft.values(), *found.verify.values()) > 0
-    steps = found.steps(3)
-    assert (steps.ar, steps.verify) == (found.ar, found.verify[3])
-    assert steps.draft == pytest.approx(found.draft_cost(3) * found.ar)
     assert found.whole[3] >= found.verify[3]
 
 
@@ -77,17 +72,6 @@ def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, t
     assert json.loads(figures)["sentence"] == sentence
 
 
-def test_a_take_with_a_measured_lookahead_carries_its_cost(tiny_voice_folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
-    speak = ["speak", "hello, yes", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
-    assert main([*speak, "--method", "sd", "--lookahead", "auto"]) == 0
-    settings = json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]
-    assert settings["lookahead"] == 8
-    assert settings["lookahead_cost"] > 0
-    assert main([*speak, "--method", "sd", "--lookahead", "auto", "--lookahead-cost", "0.25"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]["lookahead_cost"] == 0.25
-
-
 def test_block_verification_is_an_option_of_those_methods_that_know_it(tiny_voice_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     speak = ["speak", "hello", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
@@ -103,17 +87,17 @@ def test_the_bound_is_that_of_leviathan_for_a_free_verification():
     alpha, lookahead, c = 0.6, 3, 0.1
     length = (1 - alpha ** (lookahead + 1)) / (1 - alpha)
     wanted = length / (lookahead * c + 1)
-    assert StepCosts(ar=2.0, draft=0.2, verify=2.0).bound(length, lookahead) == pytest.approx(wanted)
-    assert StepCosts(ar=2.0, draft=0.2, verify=3.0).bound(length, lookahead) < wanted
+    free, dear = (RoundCosts(2.0, {3: 3 * 0.2}, {3: verify}, {3: 0.0}, {3: 0.0}, 2.0) for verify in (2.0, 3.0))
+    assert free.bound(length, lookahead) == pytest.approx(wanted) > dear.bound(length, lookahead)
 
 
 def test_methods_say_texts_in_turns_and_their_pooled_takes_are_measured_against_ar_and_the_bound(synthesizer):
-    texts = ["hello [pause:0.5] yes", "yes [pause:0.3] hello"]
-    takes = said_in_turns(synthesizer, texts, Settings(seed=3), "one", 1)
+    text = "hello [pause:0.5] yes"
+    takes = said_in_turns(synthesizer, text, Settings(seed=3), "one", 2, reseed=True)
     assert list(takes) == list(METHODS)
     for method, (one, other) in takes.items():
         assert [(take.text, take.settings.method, take.settings.seed) for take in (one, other)] == [
-            (t, method, 3) for t in texts
+            (text, method, seed) for seed in (3, 4)
         ]
         both = pooled([one, other])
         assert both.tokens == one.tokens + other.tokens
@@ -123,7 +107,7 @@ def test_methods_say_texts_in_turns_and_their_pooled_takes_are_measured_against_
         slow, fast = sorted(take.tokens_per_second for take in (one, other))
         assert slow <= both.tokens_per_second <= fast
     voice = synthesizer.voice
-    costs = step_costs(voice, voice.reader.prompt("hello", voice.reference("one")), 3, 0.8, turns=3)
+    costs = round_costs(voice, voice.reader.prompt("hello", voice.reference("one")), 0.8, (3,), turns=3)
     rows = method_figures({method: pooled(both) for method, both in takes.items()}, costs, 3)
     assert (rows["ar"]["speedup"], rows["ar"]["bound"]) == (1.0, None)
     for row in (rows[method] for method in METHODS[1:]):

@@ -26,7 +26,7 @@ TEXTS = (
 SETTINGS = (
     Settings("pcg", theta=0.3, seed=11),
     Settings("ssd", beta=0.15, temperature=1 / 3 + 0.4, seed=2**32 - 1),
-    Settings("sd", lookahead=5, adaptive=True, seed=4),
+    Settings("sd", lookahead=5, seed=4),
     Settings("ar", temperature=0.95, seed=5),
 )
 

@@ -20,7 +20,7 @@ from tests.explorers.hostile import settings_texts
 from tests.wav_comment import read_stored
 
 ORIGIN = Origin(model="tiny", digest="0123456789abcdef" * 4)
-SETTINGS = Settings("ssd", theta=0.31, seed=7, adaptive=True)
+SETTINGS = Settings("ssd", theta=0.31, seed=7, hierarchical=True)
 STORED = Stored(text='He said "$HOME" \\ and\nleft 🎈.', voice="two", settings=SETTINGS, origin=ORIGIN)
 SAMPLES = np.linspace(-1.2, 1.2, 1600).astype(np.float32)
 

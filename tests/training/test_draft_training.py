@@ -9,8 +9,8 @@ from tiny_target import READER, VOCABULARY, coins, make_material, make_spoken, m
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
-from pcg.training.draft import DraftRecipe, draw_pairs, train_draft
-from pcg.training.layer_draft import OBJECTIVES, DraftPlan, Objective, new_draft
+from pcg.training.draft import DraftPlan, DraftRecipe, draw_pairs, new_draft, train_draft
+from pcg.training.feature_draft import OBJECTIVES, Objective
 from pcg.training.publish import write_draft
 from pcg.training.samples import own_samples, tokens_path
 from pcg.training.tokens import TokenizedUtterance

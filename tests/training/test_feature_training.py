@@ -6,7 +6,6 @@ from tiny_target import (
     CODES,
     READER,
     VOCABULARY,
-    batch_of,
     coins,
     make_material,
     make_spoken,
@@ -15,8 +14,8 @@ from tiny_target import (
     same_voice,
 )
 
-from pcg.decode.draft import RowRequest
 from pcg.decode.runners import make_runners
+from pcg.decode.sequence import RowRequest
 from pcg.errors import InputError
 from pcg.models.feature_draft import read_feature_draft, usual_taps
 from pcg.models.llama import DecodingLlama
@@ -24,10 +23,11 @@ from pcg.models.weights import Checkpoint
 from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 from pcg.training.draft import DraftRecipe, train_draft
-from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, low_rank, read_target
+from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, low_rank
 from pcg.training.loop import read_log
 from pcg.training.publish import write_draft
 from pcg.training.samples import own_samples
+from pcg.training.target import read_target
 from pcg.training.tokens import collate, make_row
 
 
@@ -75,19 +75,6 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
         torch.testing.assert_close(found.probs, torch.stack(wanted), atol=2e-5, rtol=1e-3)
 
 
-def test_the_fast_forward_pass_has_the_taps_of_transformers():
-    target, batch = make_target(), batch_of(same_voice(4))
-    wanted, last = read_target(target, batch, (1, 3))
-    with torch.autocast("cpu", torch.bfloat16):
-        taps, again = read_target(target, batch, (1, 3))
-    real = TapPlaces.of(batch)
-    for mine, theirs in ((taps, wanted), (again.float(), last)):
-        mine, theirs = (real.pick(t)[real.real] for t in (mine, theirs))
-        assert float((mine - theirs).norm() / theirs.norm()) < 0.03
-    other = read_target(target, batch, (2, 3))[0]
-    assert float((real.pick(other - wanted)[real.real][:, 0]).norm() / wanted.norm()) > 0.1
-
-
 @pytest.mark.parametrize(("kl", "tv"), [(1.0, 0.0), (0.0, 1.0), (0.3, 1.0)])
 def test_the_divergence_and_its_gradient_are_those_of_autograd(kl, tv, monkeypatch):
     monkeypatch.setattr("pcg.training.feature_draft.CHUNK", 40)  # so that there are several chunks
@@ -133,7 +120,7 @@ def learned(directory, target, steps=60, **choices):
 @pytest.mark.parametrize(("rank", "precision"), [(0, "fp32"), (5, "bf16")])
 def test_training_raises_the_overlap_and_what_the_engine_accepts(tmp_path, rank, precision, monkeypatch):
     monkeypatch.setattr("pcg.training.draft.EVERY", 20)
-    target = make_target(scale=12.0)  # of which least squares know less
+    target = make_target(scale=12.0)
     first = make_trial(target).accepted(FeatureModel(target, VOCABULARY, usual_taps(4), rank))
     _, found = learned(tmp_path / "t", target, rank=rank, precision=precision)
     rows = read_log(tmp_path / "t" / "draft.jsonl")

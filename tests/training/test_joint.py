@@ -5,7 +5,7 @@ import torch
 from tiny_target import VOCABULARY, batch_of, make_spoken, make_target, same_voice
 
 from pcg.training.feature_draft import FeatureModel
-from pcg.training.target import hidden_states
+from pcg.training.target import speech_logits
 from pcg.training.tokens import IGNORED
 from pcg.training.voice import JointLoss, misheard
 
@@ -19,18 +19,13 @@ def test_the_drafts_loss_goes_on_into_the_target(share, monkeypatch):
         for weight in draft.parameters():
             weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
     loss, found = JointLoss(target, draft, VOCABULARY)(batch)
-    (loss - torch.nn.functional.cross_entropy(*_logits(target, batch), reduction="sum")).backward()
+    with torch.autocast("cpu", torch.bfloat16):
+        logits, labels = speech_logits(target, batch, VOCABULARY)
+    (loss - torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum")).backward()
     assert (float(target.model.layers[0].mlp.down_proj.weight.grad.abs().max()) > 1e-4) == (share > 0)
     assert (float(draft.features.weight.grad.abs().max()) > 0) == (share > 0)
     tokens = (batch.labels != IGNORED).sum()
     assert all(0 <= found[f"overlap_{k}"] <= tokens for k in (1, 2, 3))
-
-
-def _logits(target, batch):
-    learned = batch.labels != IGNORED
-    head = target.get_output_embeddings().weight[VOCABULARY.model_ids()]
-    last = hidden_states(target, batch.ids, batch.positions)[learned]
-    return torch.nn.functional.linear(last, head.to(last.dtype)).float(), batch.labels[learned]
 
 
 def test_a_share_of_the_codes_is_misheard_and_no_label_is_wrong():

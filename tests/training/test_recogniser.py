@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.asr.embedded import PARTS, load_parts, load_recogniser, save_recogniser
+from pcg.asr.embedded import load_recogniser
 from pcg.asr.network import BLANK, CLASSES, ConformerCTC, EncoderConfig, LogMel, Subwords, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
-from pcg.errors import AssetError, InputError, PCGError
+from pcg.errors import AssetError, PCGError
 from pcg.files import LIST, check_checksums, write_checksums
 from pcg.training.corpus import SAMPLE_RATE, CorpusEntry, write_shard
 from pcg.training.recogniser import (
-    CTC,
-    LM,
     ReaderShape,
     RecogniserRecipe,
     RecogniserTraining,
@@ -30,7 +28,6 @@ from pcg.training.recogniser import (
     publish_words,
     train_recogniser,
     trained_encoder,
-    unpack,
 )
 from pcg.training.speech import (
     Disturbances,
@@ -138,7 +135,7 @@ def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_pa
         publish(tmp_path, tmp_path / "out", 0, RECIPE)
     training(tmp_path, sentences).read()
     publish(tmp_path, tmp_path / "out", 0, RECIPE)
-    encoder = load_parts(tmp_path / "out").encoder.state_dict()
+    encoder = load_recogniser(tmp_path / "out")._encoder.state_dict()
     assert all(torch.equal(t.bfloat16(), encoder[key].bfloat16()) for key, t in after.items())
     listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
     assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
@@ -184,36 +181,24 @@ def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
         load_recogniser(folder)
 
 
-def test_both_learn_on_together_from_what_was_published(sentences: list[SpokenSentence], tmp_path: Path) -> None:
-    subwords = training(tmp_path / "first", sentences).subwords
-    reader = new_reader(READER, ENCODER, subwords, 0)
-    save_recogniser(
-        tmp_path / "out", "chirps", ConformerCTC(ENCODER), reader["projector"], reader["lm"], subwords, torch.float32
-    )
-    work = tmp_path / "second"
-    unpack(work, tmp_path / "out", RECIPE)
+def test_both_learn_on_together_from_what_each_learned_alone(sentences: list[SpokenSentence], tmp_path: Path) -> None:
     for steps in (4, 6):
-        run = training(work, sentences, together_steps=steps)
+        run = training(tmp_path, sentences, together_steps=steps)
         run.spell()
         run.read()
         run.together()
-    assert not any((work / f"{name}.jsonl").exists() for name in (CTC, LM)), "these stages were done"
-    rows = [json.loads(line) for line in (work / "recogniser_together.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "recogniser_together.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [4, 6]
     assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
-    publish(work, tmp_path / "again", 0, RECIPE)
-    before, after = load_parts(tmp_path / "out"), load_parts(tmp_path / "again")
-    for part in PARTS:
-        learned = getattr(after, part).state_dict()
-        assert any(not torch.equal(t, learned[k]) for k, t in getattr(before, part).state_dict().items())
-    with pytest.raises(InputError, match="recogniser_ctc"):
-        unpack(work, tmp_path / "out", RECIPE)
+    publish(tmp_path, tmp_path / "out", 0, RECIPE)
+    alone, together = trained_encoder(tmp_path, ENCODER), load_recogniser(tmp_path / "out")._encoder.state_dict()
+    assert any(not torch.equal(t.bfloat16(), together[key].bfloat16()) for key, t in alone.state_dict().items())
 
 
 def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence]) -> None:
     torch.manual_seed(0)
     encoder, subwords = ConformerCTC(ENCODER), Subwords.learn([h.text for h in sentences], READER.subwords)
-    reader, batch = new_reader(READER, ENCODER, subwords, 0), in_order(sentences, 20.0)[0]
+    reader, batch = new_reader(RECIPE, subwords, 0), in_order(sentences, 20.0)[0]
     encoded = encoder(*LogMel()(batch.samples, batch.lengths))
     loss_of_reading(reader, subwords, encoded, batch.texts).backward()
     assert all(p.grad is None for p in encoder.parameters())

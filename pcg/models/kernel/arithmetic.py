@@ -66,16 +66,6 @@ def soften(logits, temperature, probs):
         probs[i] *= share
 
 
-@njit(nogil=True)
-def entropy(probs):
-    """Of `probs [V]`, in nats."""
-    total = 0.0
-    for p in probs:
-        if p > 0:
-            total -= p * np.log(p)
-    return total
-
-
 @njit(nogil=True, cache=True)
 def soften_rows(logits, temperature):
     """Softmax of each row of `logits [R, V]` at `temperature`, `[R, V]`."""

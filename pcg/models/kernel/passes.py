@@ -12,7 +12,6 @@ from numba import njit
 
 from pcg.models.kernel.arithmetic import (
     draw,
-    entropy,
     gate,
     inputs_each,
     normalise,
@@ -31,7 +30,7 @@ from pcg.models.kernel.panels import (
 )
 from pcg.models.kernel.tiles import release_tiles, rows_at_once, shape_tiles
 
-CALLED = "a1d808b48ab5d916"
+CALLED = "3475ef530f0ce93f"
 """The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
@@ -71,15 +70,13 @@ def read_tokens(model: Packed, ids, cos, sin, rows, starts, counts, lasts, tempe
 def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts, drawing, keys, values):
     """Read `ids [N]`, `counts[r]` of them into row `rows[r]` of the caches from slot `starts[r]` on. Then draw a token for row
     r by each of the first `wanted[r]` > 0 of its `coins [R, L]` from the softmax p at `temperatures[r]`, and read it, but for
-    the last; draw no more where p's entropy is above `limits[r]` nats. Returns the tokens `[R, L]`, their p `[R, L, V]`, and
-    how many of them were drawn `[R]`. drawing: (coins, wanted, temperatures, limits).
+    the last. Returns the tokens `[R, L]` and their p `[R, L, V]`. drawing: (coins, wanted, temperatures).
 
     cos, sin `[B, capacity, dim]`: rotary tables of all slots; ids_of `[V]`: the id of each token. A feature draft reads `ids`
     behind the target's `taps [N, n, D]`, and a drawn token behind its own state (`feature_draft.py`); for a Llama n is 0.
     """
-    coins, wanted, temperatures, limits = drawing
+    coins, wanted, temperatures = drawing
     tokens, probs = np.zeros(coins.shape, np.int64), np.empty((*coins.shape, model.size), np.float32)
-    drawn = np.zeros(len(rows), np.int64)
     no_taps, tapped, cursor = np.empty((1, 1, 0, 0), np.float32), np.empty(0, np.int64), np.zeros(1, np.int64)
     width, features = model.embedding.shape[1], taps.shape[1] * taps.shape[2]
     each = inputs_each(model.panels)
@@ -103,10 +100,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
         for r in range(len(active)):
             row = active[r]
             soften(logits[r], temperatures[row], probs[row, step])
-            if limits[row] < np.inf and entropy(probs[row, step]) > limits[row]:
-                continue
             tokens[row, step] = draw(probs[row, step], coins[row, step])
-            drawn[row] = step + 1
             if step + 1 < wanted[row]:
                 active[going], starts[going], unread[going] = row, starts[r] + counts[r], ids_of[tokens[row, step]]
                 states[going] = states[r]
@@ -120,7 +114,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
             normalise(states[:going], np.ones(width, np.float32), UNIT_EPSILON, units)
             _project(model, cursor, units[:going], x)
     release_tiles(model.panels)
-    return tokens, probs, drawn
+    return tokens, probs
 
 
 @njit(nogil=True)

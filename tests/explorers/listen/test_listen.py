@@ -270,7 +270,7 @@ def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer, value: Callabl
 
 @pytest.fixture
 def stored(synthesizer: Synthesizer) -> Stored:
-    settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, adaptive=True, sampler="ras", top_p=0.9)
+    settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, hierarchical=True, sampler="ras", top_p=0.9)
     text, origin = 'It costs $4.99 & "more"; [pause:1] né #1?', Origin.of(synthesizer.voice)
     return Stored(text=text, voice="two", settings=settings, origin=origin, streamed=True)
 
@@ -289,7 +289,13 @@ def test_a_link_holds_a_take_to_the_last_digit_and_makes_it_again(stored: Stored
 def test_a_damaged_link_is_one_sentence(stored: Stored) -> None:
     assert read_link("round=3&step=2") is None
     query = write_link(stored)
-    damages = {"seed=": "seed=x", "theta=": "theta=9", "digest=": "digest=zz", "adaptive=true": "adaptive=1", "voice=": "v="}
+    damages = {
+        "seed=": "seed=x",
+        "theta=": "theta=9",
+        "digest=": "digest=zz",
+        "hierarchical=true": "hierarchical=1",
+        "voice=": "v=",
+    }
     for bad in (*(query.replace(*damage) for damage in damages.items()), "text=" + "x" * 70_000, "text=a" + "&x=" * 99):
         with pytest.raises(InputError):
             read_link(bad)

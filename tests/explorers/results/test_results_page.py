@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 
 import gradio as gr
@@ -85,7 +84,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_verdict_says_whose_results_and_how_many(folder: Path) -> None:
     results = read_results(folder)
     page = verdict_html(results, SHIPPED, same_voice=False)
-    assert all(f"<li>{escape(headline['text'])}</li>" in page for headline in results["headlines"])
     assert "36 units shipped with this project, up to 6 utterances a setting" in page
     assert OTHER_VOICE in page
     assert OTHER_VOICE not in verdict_html(results, OWN, same_voice=True)
