@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from fnmatch import fnmatch
 from os.path import abspath
@@ -195,16 +195,6 @@ def read_yaml(field: str, path: Path) -> object:
         mark = getattr(error, "problem_mark", None)
         where = f" (see line {mark.line + 1})" if mark else ""
         raise InputError(field, str(path), f"YAML in UTF-8{where}") from error
-
-
-def mapping(what: str, value: object, known: Sequence[str]) -> dict[str, object]:
-    """`value`, if it is a mapping whose keys are all `known`."""
-    if not isinstance(value, dict):
-        raise InputError(what, value, "a mapping with some of " + ", ".join(known))
-    for key in value:
-        if key not in known:
-            raise InputError(f"key of the {what}", key, "one of " + ", ".join(known))
-    return value
 
 
 LIST = "SHA256SUMS"

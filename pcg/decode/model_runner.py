@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pcg.decode.sequence import Proposal, RowRequest
 from pcg.models.kernel.passes import TOKENS_AT_ONCE
-from pcg.models.llama import Cache, DecodingLlama, Drawn, Turns
+from pcg.models.llama import DecodingLlama, Drawn, Turns
 from pcg.sampling import Plain, SampledSpan, SamplerState, draw, sampled_spans, warp_rows
 from pcg.text.prompt import Prompt
 
@@ -23,7 +23,6 @@ class ModelRunner:
 
     `read(row)` counts the speech tokens of a row that the cache holds. `limit` is the most speech tokens that a row will be
     fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
-    `cache`: one to be used again, instead of a new one.
     """
 
     def __init__(
@@ -32,7 +31,6 @@ class ModelRunner:
         prompts: Sequence[Prompt],
         limit: int,
         tapped: Sequence[int] = (),
-        cache: Cache | None = None,
     ) -> None:
         self._model = model
         self._ids_of = model.vocabulary.model_ids().numpy()
@@ -41,7 +39,7 @@ class ModelRunner:
         self._ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
         self._written = self._ids.numpy()  # the same memory: small writes through torch cost more than the draft's layers
         self._rotary = model.rotary(torch.zeros(len(prompts), capacity, device=model.device))
-        self._cache = model.cache(len(prompts), capacity, tapped) if cache is None else cache
+        self._cache = model.cache(len(prompts), capacity, tapped)
         for row, prompt in enumerate(prompts):
             self.put(row, prompt)
 
