@@ -43,8 +43,7 @@ def built_once(tmp_path_factory: pytest.TempPathFactory, name: str, build: Calla
 def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A voice of 64 codes that babbles: everything works as in the shipped one, in milliseconds."""
     from pcg.codec.embedded import CodecConfig, EmbeddedCodec
-    from pcg.models.vocabulary import Vocabulary
-    from pcg.models.weights import layer_subset
+    from pcg.models.weights import Vocabulary, layer_subset
     from pcg.text.prompt import PhonemeReader, Reference
     from pcg.text.reading import phonemise
     from pcg.training.publish import write_voice

@@ -31,8 +31,7 @@ from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums, replacing, write_json, write_safetensors
 from pcg.models.llama import Cache, DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, read_checkpoint
+from pcg.models.weights import Checkpoint, Vocabulary, read_checkpoint
 from pcg.places import ASSETS
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, is_feature_draft
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset, load_llama
+from pcg.models.weights import Vocabulary, layer_subset, load_llama
 from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.settings import Settings

@@ -24,8 +24,7 @@ from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import read_feature_draft
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import read_checkpoint, read_tensors
+from pcg.models.weights import Vocabulary, read_checkpoint, read_tensors
 from pcg.places import ASSETS
 from pcg.rules import Coins, Rule, coarse, exact, tolerant
 from pcg.sampling import Plain

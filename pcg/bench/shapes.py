@@ -18,8 +18,7 @@ from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
 from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, layer_subset
+from pcg.models.weights import Checkpoint, Vocabulary, layer_subset
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.text.prompt import Prompt

@@ -2,7 +2,7 @@
 
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.rules import exact
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 
 speculate = SpeculativeGenerate(target, draft, Vocabulary(codes=65_536, first_code=128_264, end=128_261), exact)
 target.generate(input_ids, custom_generate=speculate, do_sample=True, temperature=0.8, top_k=0, max_new_tokens=500)
@@ -23,7 +23,7 @@ from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.rules import Rule
 from pcg.sampling import Plain, SamplerState, Warped, probabilities
 from pcg.settings import Settings, bounds

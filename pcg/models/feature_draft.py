@@ -26,8 +26,7 @@ from torch.nn import functional as F
 from pcg.errors import AssetError, InputError, first_line
 from pcg.models.kernel.packing import Packed, fits, lanes_here, pack, words_here
 from pcg.models.llama import Cache, Drawn, FusedWeights, Turns, compiled_turns, run_layer, visible
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, Vocabulary, read_tensors
 
 MODEL_TYPE = "pcg_feature_draft"
 UNIT_EPSILON = 1e-6

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from pcg.models.kernel.attention import SLOTS, rounded_shapes
 from pcg.models.kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
 from pcg.models.kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, FusedWeights
+from pcg.models.weights import Checkpoint, FusedWeights, Vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM

@@ -1,4 +1,4 @@
-"""A Llama or a Qwen2 as named tensors and the few numbers that say how to use them: what `DecodingLlama` is built from."""
+"""A Llama or a Qwen2 as named tensors and the few numbers that say how to use them, and which of its ids are speech."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,35 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from pcg.errors import AssetError, first_line
-from pcg.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2ForCausalLM
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Which ids of a model are speech: code 0 has the id `first_code`, the others follow; `end` is that of the end of speech.
+
+    Decoding, rules and groups count speech tokens from 0: code i is `i`, and the end of speech is `codes`, the last index.
+    """
+
+    codes: int
+    first_code: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Entries of a row of probabilities: every code and the end of speech."""
+        return self.codes + 1
+
+    @property
+    def eos(self) -> int:
+        """The end of speech as a token index."""
+        return self.codes
+
+    def model_ids(self) -> Tensor:
+        """The model's id of every token index, `[size]`: the rows that the LM head is sliced to."""
+        return torch.cat([torch.arange(self.first_code, self.first_code + self.codes), torch.tensor([self.end])])
 
 
 EMBEDDING, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"

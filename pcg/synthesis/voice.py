@@ -36,8 +36,7 @@ from pcg.models.hub import (
 )
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, count_weights, load_llama, read_checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, Vocabulary, count_weights, load_llama, read_checkpoint, read_tensors
 from pcg.places import ASSETS
 from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE, load_reader

@@ -23,8 +23,7 @@ from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import usual_taps
 from pcg.models.hub import is_neutts, weights_digest
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, layer_subset, load_llama
+from pcg.models.weights import Checkpoint, Vocabulary, layer_subset, load_llama
 from pcg.recipe import Count, Recipe
 from pcg.rules import Rule, coarse, exact
 from pcg.sampling import Plain

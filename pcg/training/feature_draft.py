@@ -16,8 +16,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, Vocabulary, read_tensors
 from pcg.training.target import read_target
 from pcg.training.tokens import IGNORED, Batch
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.embedded import FSQ
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.text.prompt import PhonemeReader
 from pcg.training.tokens import IGNORED, Batch
 

@@ -25,8 +25,7 @@ from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import unit, usual_taps
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama
+from pcg.models.weights import Vocabulary, load_llama
 from pcg.recipe import Count, Recipe
 from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import load_voice

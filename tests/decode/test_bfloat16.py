@@ -11,8 +11,7 @@ from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.speculative import Request
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import block, exact, tolerant
 from pcg.sampling import Plain, probabilities
 from pcg.text.prompt import Prompt

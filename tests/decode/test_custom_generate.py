@@ -14,8 +14,7 @@ from transformers import (
 
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import Verdict, exact
 
 SPEECH = Vocabulary(codes=10, first_code=6, end=2)

@@ -10,8 +10,7 @@ from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.decode.model_runner import ModelRunner
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import THINNING_TRIALS, Coins, block, coarse, coarse_block, exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, draw, sampled_spans
 from pcg.text.prompt import Prompt

@@ -11,8 +11,7 @@ from pcg.decode.sequence import begin
 from pcg.decode.speculative import speculative
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import coarse, exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, as_array, draw
 from pcg.text.prompt import Prompt

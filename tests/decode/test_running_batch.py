@@ -12,8 +12,7 @@ from pcg.decode.speculative import Request, RunningBatch
 from pcg.errors import PCGError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint
+from pcg.models.weights import Checkpoint, Vocabulary
 from pcg.rules import Coins, Verdict, block, exact, tolerant
 from pcg.sampling import Plain, RepetitionAware, SamplerState
 from pcg.settings import METHODS, Settings

@@ -17,7 +17,7 @@ import torch
 from pcg.analysis.swap import Swap, swap
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text import llasa, neutts

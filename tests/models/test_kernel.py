@@ -14,8 +14,7 @@ from pcg.decode.sequence import RowRequest
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel.arithmetic import draw
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, load_llama
+from pcg.models.weights import Checkpoint, Vocabulary, load_llama
 from pcg.places import PROJECT
 from pcg.sampling import Draws, Plain
 from pcg.text.prompt import Prompt

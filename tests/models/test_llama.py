@@ -7,7 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from pcg.errors import AssetError
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 
 VOCABULARY = Vocabulary(codes=60, first_code=20, end=3)
 

@@ -12,8 +12,7 @@ from pcg.errors import AssetError
 from pcg.models import hub
 from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import load_llama
+from pcg.models.weights import Vocabulary, load_llama
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.text.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader

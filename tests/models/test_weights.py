@@ -13,8 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.errors import AssetError
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, count_weights, load_llama, read_checkpoint
+from pcg.models.weights import Checkpoint, Vocabulary, count_weights, load_llama, read_checkpoint
 from pcg.places import PROJECT
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)

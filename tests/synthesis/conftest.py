@@ -2,8 +2,7 @@
 
 import pytest
 
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, read_checkpoint
+from pcg.models.weights import Checkpoint, Vocabulary, read_checkpoint
 from pcg.synthesis.voice import Voice
 
 

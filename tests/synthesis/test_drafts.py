@@ -16,8 +16,7 @@ from pcg.experiments.grids import Grid
 from pcg.experiments.unit import Condition, Utterance
 from pcg.experiments.worker import WorkerSpec
 from pcg.models.llama import DecodingLlama
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint, layer_subset
+from pcg.models.weights import Checkpoint, Vocabulary, layer_subset
 from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -12,8 +12,7 @@ from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.experiments.worker import WorkerSpec
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import Checkpoint
+from pcg.models.weights import Checkpoint, Vocabulary
 from pcg.saved_take import Origin, Stored, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -162,3 +162,11 @@ def test_a_draft_of_another_vocabulary_is_refused(tiny_voice_folder, tmp_path):
     (folder / "draft/config.json").write_text(json.dumps(config | {"vocab_size": config["vocab_size"] + 3}))
     with pytest.raises(InputError, match="draft"):
         load_voice(str(folder))
+
+
+def test_block_verification_is_reached_by_settings(synthesizer):
+    for method in ("sd", "pcg"):
+        settings = Settings(method, theta=0.3, seed=1)
+        token, whole = (synthesizer.take("hello", settings.with_(verification=v), "one") for v in ("token", "block"))
+        assert token.tokens != whole.tokens
+        assert synthesizer.take("hello", settings.with_(verification="block"), "one").tokens == whole.tokens

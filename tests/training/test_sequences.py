@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcg.errors import InputError
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.target import Shape, new_target, speech_logits

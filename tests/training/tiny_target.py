@@ -2,7 +2,7 @@
 
 import torch
 
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.settings import Settings
 from pcg.text.prompt import PhonemeReader
 from pcg.training.draft import Material, Trial, draw_pairs

@@ -1,6 +1,6 @@
 """Speculative decoding of speech tokens for transformers: the README beside this folder says how it is called."""
 
-from pcg.models.vocabulary import Vocabulary
+from pcg.models.weights import Vocabulary
 from pcg.serving.hub.speculator import speculator
 from pcg.settings import Settings
 

@@ -9,8 +9,7 @@ from transformers import LlamaForCausalLM
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.groups.library import load_or_build_neighbours
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.places import CACHE
 from pcg.rules import Rule, coarse, exact, tolerant
 from pcg.settings import Settings

@@ -13,8 +13,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from pcg.errors import InputError
 from pcg.files import __version__
-from pcg.models.vocabulary import Vocabulary
-from pcg.models.weights import layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.serving.hub.generate import generate
 from pcg.serving.hub.speculator import speculator
 from pcg.serving.staging import main
