@@ -270,7 +270,7 @@ def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer, value: Callabl
 
 @pytest.fixture
 def stored(synthesizer: Synthesizer) -> Stored:
-    settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, hierarchical=True, sampler="ras", top_p=0.9)
+    settings = Settings("ssd", theta=0.123456789 + 0.2, beta=0.35, seed=2**32 - 1, sampler="ras", top_p=0.9)
     text, origin = 'It costs $4.99 & "more"; [pause:1] né #1?', Origin.of(synthesizer.voice)
     return Stored(text=text, voice="two", settings=settings, origin=origin, streamed=True)
 
@@ -293,7 +293,7 @@ def test_a_damaged_link_is_one_sentence(stored: Stored) -> None:
         "seed=": "seed=x",
         "theta=": "theta=9",
         "digest=": "digest=zz",
-        "hierarchical=true": "hierarchical=1",
+        "sampler=ras": "sampler=1",
         "voice=": "v=",
     }
     for bad in (*(query.replace(*damage) for damage in damages.items()), "text=" + "x" * 70_000, "text=a" + "&x=" * 99):
