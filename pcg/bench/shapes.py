@@ -1,6 +1,5 @@
 """Timing in turns, and models of a real shape with random weights: their speed is real, and the acceptance is forced."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -15,10 +14,8 @@ from pcg.decode.device_rules import CoinBlock, DeviceRule, DeviceVerdicts, Token
 from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
-from pcg.models.feature_draft import FeatureDraft, FeatureShape, usual_taps
-from pcg.models.kernel.panels import HEAD_DIM
 from pcg.models.llama import DecodingLlama
-from pcg.models.weights import Checkpoint, Vocabulary, layer_subset
+from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.text.prompt import Prompt
@@ -67,8 +64,7 @@ RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The size of a target, the layers of its draft, and how many speech codes and other ids it knows. Without draft layers it
-    is a voice as the embedded one: its draft is one that reads the target's hidden states."""
+    """The size of a target, the layers of its draft, and how many speech codes and other ids it knows."""
 
     layers: int
     width: int
@@ -89,26 +85,15 @@ SHAPES = {
 }
 
 
-LIKE_EMBEDDED = re.compile(r"([1-9]\d{0,2})x([1-9]\d{0,4})")
-DRAFT_RANK = 96
-
-
 def shape_of(name: str) -> ModelShape:
-    """Return one of SHAPES, or the embedded voice in another size, LAYERSxWIDTH as in 24x256; raise InputError for others."""
-    if name in SHAPES:
-        return SHAPES[name]
-    size = LIKE_EMBEDDED.fullmatch(name)
-    layers, width = map(int, size.groups()) if size else (0, 0)
-    if not width or width % HEAD_DIM:
-        allowed = ", ".join(SHAPES)
-        raise InputError("shape", name, f"one of {allowed}, or LAYERSxWIDTH as in 12x256, the width in multiples of {HEAD_DIM}")
-    heads = width // HEAD_DIM
-    return ModelShape(layers, width, heads, heads, 3 * width, (), codes=4096, others=100, tied=True)
+    """Return one of SHAPES; raise InputError for others."""
+    if name not in SHAPES:
+        raise InputError("shape", name, "one of " + ", ".join(SHAPES))
+    return SHAPES[name]
 
 
-def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama | FeatureDraft]:
-    """Target and draft of a shape, in bfloat16 on a GPU; on a CPU a voice as the embedded one has weights that are exact in it,
-    and the products that go with them, as that has."""
+def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama]:
+    """Return target and draft of a shape, in bfloat16 on a GPU."""
     vocabulary = Vocabulary(shape.codes, shape.others, 0)
     config = LlamaConfig(
         vocab_size=shape.others + shape.codes,
@@ -123,18 +108,8 @@ def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, Decoding
     torch.manual_seed(0)
     with torch.device(device):
         target = LlamaForCausalLM(config).to(config.dtype).eval()
-        if not shape.draft_layers:
-            return _with_feature_draft(target.bfloat16().to(config.dtype), vocabulary)
         draft = layer_subset(target, shape.draft_layers).to(config.dtype).eval()
     return DecodingLlama(target, vocabulary), DecodingLlama(draft, vocabulary)
-
-
-def _with_feature_draft(target: LlamaForCausalLM, vocabulary: Vocabulary) -> tuple[DecodingLlama, FeatureDraft]:
-    read = Checkpoint.of(target)
-    shape = FeatureShape.of(read, usual_taps(read.layers), DRAFT_RANK)
-    scale = target.config.initializer_range
-    tensors = {name: (scale * torch.randn(size)).bfloat16() for name, size in shape.tensors(vocabulary.size).items()}
-    return DecodingLlama(read, vocabulary, rounded=True), FeatureDraft(shape, tensors, read, vocabulary, rounded=True)
 
 
 @dataclass(frozen=True)

@@ -347,7 +347,7 @@ def quick(options: SimpleNamespace) -> None:
 @with_options(BENCH, THREADS)
 def shape(
     options: SimpleNamespace,
-    shape: Annotated[str, typer.Option(help="small, llasa-1b, llasa-3b, llasa-8b, or LAYERSxWIDTH")] = "llasa-8b",
+    shape: Annotated[str, typer.Option(help="small, llasa-1b, llasa-3b or llasa-8b")] = "llasa-8b",
     device: str = "cpu",
 ) -> None:
     """Time random weights of a shape, with forced acceptance."""

@@ -11,7 +11,7 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec, open_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
-from pcg.bench.shapes import Forced, ModelShape, medians, random_pair, shape_of
+from pcg.bench.shapes import Forced, ModelShape, medians, random_pair
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import InputError
@@ -89,15 +89,6 @@ def test_a_shape_has_its_draft_and_its_vocabulary():
     assert (target.weights.layers, draft.weights.layers) == (2, 1)
     assert target.vocabulary.size == draft.vocabulary.size == 61
     assert target.bytes_per_step > draft.bytes_per_step
-    target, draft = random_pair(shape_of("3x128"), "cpu")
-    assert (target.weights.layers, target.embedding.shape[1], target.heads) == (3, 128, 2)
-    assert draft.tapped == (1, 2, 3)
-
-
-@pytest.mark.parametrize("name", ["12x100", "0x256", "12x", "x256", "12x256x4", "-1x64"])
-def test_a_shape_that_no_kernel_reads_is_named(name):
-    with pytest.raises(InputError, match="multiples of 64"):
-        shape_of(name)
 
 
 @pytest.mark.slow
