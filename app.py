@@ -22,7 +22,7 @@ from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
 from explorers.more.recognition import create_recognition
 from explorers.more.spoof import can_judge, create_spoof
-from explorers.requests import Page, offer_tools
+from explorers.requests import Page, can_offer_tools, choose_tools, offer_tools
 from explorers.results.listening import create_listening_test
 from explorers.results.results import LastingWorker, create_results, shipped_ids
 from explorers.session import Session
@@ -161,6 +161,8 @@ def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
+    if options.mcp:
+        choose_tools(app)
     if not is_lent():
         sleep(OPENING_SECONDS)
         synthesizer.warm_up()
@@ -184,7 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--allow-host", action="append", default=named, metavar="NAME", help="a name that it answers to")
     parser.add_argument("--exact-only", action="store_true", help="refuse methods that change the target's distribution")
     parser.add_argument("--share", action="store_true", help="also make a public link")
-    parser.add_argument("--mcp", action="store_true", help="also offer every endpoint as a tool to models (MCP)")
+    on_space = "SPACE_ID" in os.environ and can_offer_tools()
+    parser.add_argument("--mcp", action="store_true", default=on_space, help="also offer tools to models (MCP); on in a Space")
     return parser
 
 

@@ -21,12 +21,12 @@ from gradio.utils import get_function_params, get_upload_folder, is_in_or_equal
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from explorers.errors import fault, page_error, showing_errors
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError, PCGError, first_line
 from pcg.places import ASSETS
 from pcg.serving.protection import LIMITS, NOWHERE, STOPPING, Bodies, Guard, Limits, current_visitor
 from pcg.settings import Bounds
@@ -35,8 +35,8 @@ from pcg.settings import Bounds
 OPEN_PATHS = re.compile(
     r"/|/(?:config|assets/.*|static/.*|svelte/.*|theme\.css|favicon\.ico|robots\.txt|manifest\.json|pwa_icon(?:/\d+)?)/?"
     r"|/gradio_api/(?:info|openapi\.json|app_id|startup-events|heartbeat/\w+|upload|upload_progress|queue/(?:join|data)"
-    r"|call/(?!v2/)[\w-]+(?:/\w+)?|run/predict|cancel|reset|file=.*|stream/.*|custom_component/.*|mcp(?:/.*)?)/?"
-    r"|/monitoring/summary|/preview\.png"
+    r"|call/(?:v2/)?[\w-]+(?:/\w+)?|run/predict|cancel|reset|file=.*|stream/.*|custom_component/.*|mcp(?:/.*)?)/?"
+    r"|/monitoring/summary|/preview\.png|/agents\.md"
 )
 UPLOAD_PATH = "/gradio_api/upload"
 SPACES = ("*.hf.space", "huggingface.co")
@@ -55,8 +55,23 @@ LARGEST_NUMBER = 2.0**63
 RECORDED_EVENTS = 200
 LAST_STEP_SECONDS = 30.0
 UPLOADED = "a file that was uploaded to this page"
+TOOLS = ("generate", "token_group", "swap", "transcribe", "experiments")
+"""The endpoints that models are offered: one for each thing that can be asked without a session."""
 MISSING = "The MCP server needs one more package: pip install -r requirements-mcp.txt."
 WRONG_KIND = "A value is none that this page sends."
+AGENTS = """# PCG Lab
+
+Speech tokens decoded by AR, SD, SSD and PCG: one sentence, four ways, with every acceptance test.
+
+Ask with POST ADDRESSgradio_api/call/v2/ENDPOINT and a JSON object of arguments; what is left out has its default. The
+answer names an event: GET ADDRESSgradio_api/call/ENDPOINT/EVENT streams the results. All endpoints and arguments:
+ADDRESSgradio_api/info
+
+    curl -s -H 'Content-Type: application/json' -d '{"token": 17, "theta": 0.4}' ADDRESSgradio_api/call/v2/token_group
+
+Limits: SECURITY.md of the project; a refused call says why in one sentence.
+"""
+"""What agents read first."""
 KINDS = {
     gr.Textbox: (str, "text"),
     gr.Checkbox: (bool, "true or false"),
@@ -84,15 +99,23 @@ def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS, mcp: bool 
         ],
         "routes": [
             Route("/preview.png", lambda request: FileResponse(ASSETS / "page.png")),
+            Route("/agents.md", lambda request: PlainTextResponse(AGENTS.replace("ADDRESS", str(request.base_url)))),
             *(Route(path, lambda request, answer=answer: JSONResponse(*answer)) for path, answer in lacking.items()),
         ],
-        # Gradio looks endpoints up by number outside of its handlers.
-        "exception_handlers": dict.fromkeys((KeyError, FnIndexInferError), _nowhere),
+        # Gradio looks endpoints and arguments up outside of its handlers.
+        "exception_handlers": dict.fromkeys((KeyError, FnIndexInferError), _nowhere) | {TypeError: _misfit},
     }
 
 
 def _nowhere(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": NOWHERE}, status_code=404)
+
+
+def _misfit(request: Request, error: Exception) -> JSONResponse:
+    """Refuse a call by names that has other arguments than its endpoint."""
+    if "/call/v2/" not in request.url.path:
+        raise error
+    return JSONResponse({"detail": first_line(error)}, status_code=422)
 
 
 class Rate:
@@ -330,13 +353,23 @@ def _check_number(field: str, value: object, component: gr.Number) -> None:
         raise InputError(field, value, kind + ends)
 
 
+def can_offer_tools() -> bool:
+    return find_spec("mcp") is not None
+
+
 def offer_tools(page: gr.Blocks) -> None:
-    """Let every named endpoint of `page` be a tool of that name; raise PCGError where the package is missing.
+    """Name the tools of `page`, which is to be launched, after their endpoints; raise PCGError where the package is missing.
 
     Gradio names a tool after its Python function, which for a handler is not descriptive.
     """
-    if find_spec("mcp") is None:
+    if not can_offer_tools():
         raise PCGError(MISSING)
     for endpoint in page.fns.values():
         if isinstance(endpoint.api_name, str) and endpoint.api_visibility == "public":
             endpoint.fn.__name__ = endpoint.api_name
+
+
+def choose_tools(page: gr.Blocks) -> None:
+    """Leave TOOLS alone to the MCP server of a page that was launched; Gradio makes every endpoint a tool."""
+    server = page.mcp_server_obj
+    server.tool_to_endpoint = {name: place for name, place in server.tool_to_endpoint.items() if place.lstrip("/") in TOOLS}

@@ -35,7 +35,7 @@ def on_gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
         with showing_errors():
             return function(*arguments)
 
-    return spaces.GPU(duration=seconds)(steps if isgeneratorfunction(function) else once)
+    return spaces.GPU(duration=seconds, size="large")(steps if isgeneratorfunction(function) else once)
 
 
 def gpu_seconds(text: str, takes: int) -> int:

@@ -55,7 +55,7 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
         card.data.suggested_hardware, card.data.startup_duration_timeout = "zero-a10g", "1h"
         card.save(out / README)
     packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in REPLACED]
-    packages += read_requirements(root / "requirements-nodeps.txt")
+    packages += [p for name in ("nodeps", "mcp") for p in read_requirements(root / f"requirements-{name}.txt")]
     wheels = CPU_WHEELS if model == EMBEDDED else ""
     _write(out / REQUIREMENTS, MARK + wheels + "".join(f"{each}\n" for each in packages))
     return out

@@ -44,6 +44,19 @@ def test_the_call_of_curl_works_as_it_is_printed(address: str) -> None:
     assert json.loads(answer)[0]["token"] == 17
 
 
+def test_agents_call_by_names(address: str) -> None:
+    told = httpx.get(address + "agents.md").text
+    (call,) = re.findall(r"(http\S+/call/v2/token_group)", told)
+    (body,) = re.findall(r"-d '(.*?)'", told)
+    event = httpx.post(call, content=body, headers={"content-type": "application/json"}).json()["event_id"]
+    answer = httpx.get(f"{call.replace('/v2', '')}/{event}").text
+    (shown,) = re.findall(r"^data: (.*)$", answer, re.MULTILINE)
+    assert (json.loads(shown)[0]["token"], json.loads(shown)[0]["theta"]) == (17, 0.4)
+    refused = httpx.post(call, json={"token": 17, "nonsense": 1})
+    assert (refused.status_code, list(refused.json())) == (422, ["detail"])
+    assert httpx.post(call.replace("token_group", "nowhere"), json={}).status_code == 404
+
+
 def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
     """The page of the tests has no detectors, so no Spoof tab."""
     table = DOCUMENT.split("| tab | endpoints |")[1].split("\n\n")[0]

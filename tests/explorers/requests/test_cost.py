@@ -99,7 +99,7 @@ def test_an_upload_that_is_cut_off_leaves_nothing(server: Server) -> None:
     assert server.kept() <= kept
 
 
-@pytest.mark.parametrize("path", ["/monitoring", "/monitoring/x", "/gradio_api/profiling/summary", "/gradio_api/call/v2/x"])
+@pytest.mark.parametrize("path", ["/monitoring", "/monitoring/x", "/gradio_api/profiling/summary"])
 def test_what_is_for_developers_is_closed(server: Server, path: str) -> None:
     for method in ("GET", "POST"):
         assert httpx.request(method, server.address + path).status_code == 404
