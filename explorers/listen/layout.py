@@ -17,7 +17,7 @@ from explorers.judging import Judges, judge_takes
 from explorers.listen import share
 from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, recording_note, stopped
 from explorers.listen.example import Example
-from explorers.listen.value import read_results, stage_value, study_of
+from explorers.listen.value import stage_value, study_of
 from explorers.session import CARDS, Session, Turn
 from explorers.shared.controls import (
     DECODING,
@@ -31,6 +31,7 @@ from explorers.shared.controls import (
 )
 from explorers.shared.readout import message_html
 from explorers.shared.terms import TERMS, term_info
+from explorers.shared.verdict import shipped
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.saved_take import Origin, Stored
@@ -86,7 +87,7 @@ def create_listen(
     shown = session.value.cards["pcg"].shown.take if example else None
     controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
     codec = synthesizer.voice.codec
-    value = partial(stage_value, synthesizer, origin, results=read_results(voice_ids), example=example)
+    value = partial(stage_value, synthesizer, origin, results=shipped(voice_ids), example=example)
     stage = gr.HTML(
         value(session.value, "pcg", status=RECORDED if example else READY),
         html_template=(HERE / "stage.html").read_text(encoding="utf-8"),

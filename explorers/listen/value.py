@@ -3,7 +3,6 @@
 import json
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from math import isnan
 from pathlib import Path
@@ -15,46 +14,25 @@ from explorers.judging import JudgedTake
 from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
 from explorers.session import CARDS, Session, ShownTake
-from explorers.shared.readout import KNOBS, TITLES, percent
+from explorers.shared.readout import KNOBS, TITLES
+from explorers.shared.verdict import Measured, winner_lines
 from pcg.analysis.audition import FRAME_SECONDS, log_mel_db
 from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, misheard_words
-from pcg.places import ASSETS
 from pcg.rules import Test
 from pcg.saved_take import Origin
-from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Round
 from pcg.text.reading import at_pauses, without_pauses
 
-SHIPPED = ASSETS / "results"
-ROWS = {
-    "AR": ("ar", ()),
-    "SD": ("sd", ()),
-    "SSD": ("ssd", ("beta",)),
-    "PCG cosine": ("pcg", ("theta",)),
-    "membership": ("membership", ()),
-}
-"""Names of methods in the results, and the settings that have to be the page's own."""
-OTHERS = {"membership": "the target's top 50"}
-"""Rules that were measured and have no lane here."""
 DIGITS = 4
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 WIDEST = 16_000
 """Frames of a mel picture: WebP knows none that is wider than 16,383 pixels."""
 # About how long a mouth pauses, in letters.
 PAUSES = {",": 2, ";": 3, ":": 3, ".": 4, "?": 4, "!": 4}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Results of one method over `n` sentences: speed over AR, share of words misheard."""
-
-    n: int
-    speed_up: float
-    wer: float
 
 
 def stage_value(
@@ -113,43 +91,14 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
     Returns:
         The first line, of at most two numbers, and the others.
     """
-    titles = {name: TITLES[name][0] for name in CARDS} | OTHERS
-    rules = {name: row for name, row in results.items() if name in titles and name != "ar"}
-    lines = []
-    if rules and "ar" in results:
-        best = max(rules, key=lambda name: rules[name].speed_up)
-        row = rules[best]
-        lines.append(f"Over {row.n} sentences {titles[best]} won: {row.speed_up:.2f} times as fast as AR.")
-        others = [f"{titles[n]} {r.speed_up:.2f} ×" for n, r in rules.items() if n != best]
-        misheard = [f"{titles[n]} {percent(results[n].wer)}" for n in ("ar", *rules)]
-        floor = f"; recordings by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
-        lines.append(f"{', '.join(others)}. Words misheard: {', '.join(misheard)}{floor}." if others else "")
+    lines = winner_lines(results)
     ratios = {name: card.shown.speed_up for name, card in session.cards.items()}
     here = {name: ratio for name, ratio in ratios.items() if name != "ar" and ratio is not None}
     if here:
         best = max(here, key=lambda name: here[name])
         wins = f"{TITLES[best][0]} is {here[best]:.2f} times as fast as AR" if here[best] > 1 else "no rule is faster than AR"
         lines.append(f"On this sentence {wins}.")
-    return [line for line in lines if line]
-
-
-def read_results(voices: Collection[str], folder: Path = SHIPPED) -> dict[str, Measured]:
-    """AR and the rules at the page's settings, and recordings as "floor", from the shipped results of one of `voices`."""
-    usual, found = Settings(), {}
-    for path in sorted(folder.rglob("results.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not set(voices) & set(content["made"].get("voice", ())):
-            continue
-        for row in content.get("summaries", ()):
-            if row["condition"]["model"] == "original" and row["wer"]:
-                found.setdefault("floor", Measured(row["n"], 1.0, row["wer"]["value"]))
-            name, knobs = ROWS.get(str(row["method"]), ("", ()))
-            settings = row["condition"].get("settings", {})
-            asked = (*knobs, "lookahead", "temperature")
-            if name and row["speedup"] and row["wer"] and all(settings[k] == getattr(usual, k) for k in asked):
-                found.setdefault(name, Measured(row["n"], row["speedup"]["value"], row["wer"]["value"]))
-        return found
-    return {}
+    return lines
 
 
 def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, object] | None:

@@ -8,7 +8,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from explorers.colours import BLUE, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
+from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
 from pcg.experiments import papers
 from pcg.experiments.results import (
     Difference,
@@ -35,7 +35,11 @@ STYLES = {
     "PCG block": (BLUE, "cross-open", "solid"),
     "SD block": (METHODS["sd"], "cross-open", "solid"),
     "membership": (SKY, "cross", "dot"),
+    "relaxed": (SKY, "x", "dash"),
     "typical": (SKY, "star", "dot"),
+    "ensemble": (GREEN, "circle", "solid"),
+    "cascade": (GREEN, "square", "6px,3px"),
+    "lantern": (ORANGE, "diamond", "solid"),
     "swap cosine": (BLUE, "circle", "solid"),
     "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
     "random swap": (INK, "x", "dot"),
@@ -45,7 +49,8 @@ DASHES = ("solid", "8px,3px", "3px,3px")
 CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front: nothing else is as fast with fewer errors. Click "
     "“the paper” in the legend to show the paper's points.",
-    "tradeoff": "Every rule and setting, on fewer utterances. The broad line is the Pareto front.",
+    "tradeoff": "Every rule and setting, on fewer utterances: above word errors, below how unlikely the text is under the "
+    "target. The broad line is the Pareto front of speed and words.",
     "lookahead": "Speed by lookahead.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
@@ -58,7 +63,7 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
     """Return every figure that there are records for, by the name of its table."""
     made = {
         "main": tradeoff_figure(results, most_heard(summaries)),
-        "tradeoff": tradeoff_figure(results, summaries),
+        "tradeoff": tradeoff_figure(results, summaries, with_nll=True),
         "lookahead": lookahead_figure(results, summaries),
         "acceptance": acceptance_figure(results, summaries),
         "swap": swap_figure(results, summaries),
@@ -66,9 +71,13 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
     return {name: figure for name, figure in made.items() if figure.data}
 
 
-def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
+def tradeoff_figure(results: Results, rows: Iterable[Summary], with_nll: bool = False) -> go.Figure:
     """WER against speed-up (PCG Fig. 3) on the utterances that all `rows` share: a curve a method, and the Pareto front. The
-    draft alone is left out: it is so fast and so often wrong that all else would crowd in a corner."""
+    draft alone is left out: it is so fast and so often wrong that all else would crowd in a corner.
+
+    Args:
+        with_nll: draw the NLL of the texts under the target against speed-up below.
+    """
     known = [s for s in rows if s.speedup and s.wer and s.method in STYLES and is_usual(s)]
     shared, usual = alike(results, known)
     traces = []
@@ -85,6 +94,13 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
         )  # fmt: skip
         own = [9 if s.method == name else 0 for s in points]  # SD has a mark of its own
         traces.append(trace.update(error_x=bars([s.speedup for s in points]), marker={"size": own}))
+        if with_nll and all(s.nll for s in points):
+            below = _curve(
+                name, [s.speedup.value for s in points], [s.nll for s in points], hover,
+                "%{customdata[0]}<br>%{x:.2f}x, NLL %{y:.2f} nats, n = %{customdata[1]}",
+            )  # fmt: skip
+            traces.append(below.update(yaxis="y2", showlegend=False, legendgroup=name, marker={"size": own}))
+            trace.legendgroup = name
     if not traces:
         return go.Figure()
     front = pareto(usual)
@@ -100,7 +116,11 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary]) -> go.Figure:
         "xaxis": axis("speed-up over AR", ticksuffix="x", range=_range([s.speedup for s in usual])),
         "yaxis": axis("WER", ticksuffix=" %", range=_range([percent(s.wer) for s in usual], floor=0)),
     }
-    return go.Figure([best, *traces, theirs], layout(None) | axes | ROOM)
+    if any(trace.yaxis == "y2" for trace in traces):
+        axes["xaxis"] |= {"anchor": "y2"}
+        axes["yaxis"] |= {"domain": [0.55, 1]}
+        axes |= {"yaxis2": axis("NLL, nats", domain=[0, 0.45], range=_range([s.nll for s in usual])), "height": 640}
+    return go.Figure([best, *traces, theirs], layout(None) | ROOM | axes)
 
 
 def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:

@@ -19,6 +19,7 @@ from explorers.results.figures import CAPTIONS
 from explorers.results.report import RESULTS, measured_html, write_report
 from explorers.shared.controls import queued_beside, run_and_stop, wire_stop
 from explorers.shared.readout import busy_html, failure_html, message_html
+from explorers.shared.verdict import measured, winner_lines
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
@@ -88,7 +89,7 @@ def read_results(folder: Path) -> Mapping | None:
 
 
 def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
-    """Write the origin of the results, and their findings in sentences; all words are escaped."""
+    """Write which rule won at what price, and the origin of the results; all words are escaped."""
     if results is None:
         return f'<p class="results-note">{NO_RESULTS}</p>'
     most = max((row["n"] or 0 for row in results["summaries"]), default=0)
@@ -96,7 +97,8 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
     other = "" if same_voice else OTHER_VOICE
     note = f"{escape(origin)}{other} Brackets: 95 % intervals."
-    return f'<p class="results-note">{note}</p>'
+    lines = "".join(f"<li>{escape(line)}</li>" for line in winner_lines(measured(results)))
+    return f'<ol class="results-verdict">{lines}</ol><p class="results-note">{note}</p>'
 
 
 def claims_sentence(table: Mapping) -> str:

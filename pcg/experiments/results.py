@@ -440,14 +440,17 @@ def nearest(results: Results, name: str, point: Condition) -> Difference | None:
     return Difference(results, min(others, key=distance), point)
 
 
-def pareto(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return the rows that no other beats in both speed and word errors, the slowest first."""
-    ranked = sorted((s for s in summaries if s.speedup and s.wer), key=lambda s: (-s.speedup.value, s.wer.value))
-    front: list[Summary] = []
-    for candidate in ranked:
-        if not front or candidate.wer.value < front[-1].wer.value:
-            front.append(candidate)
-    return front[::-1]
+def pareto(summaries: Sequence[Summary], prices: Sequence[str] = ("wer",)) -> list[Summary]:
+    """Return the rows that no other beats, the slowest first: none is as fast at prices as low, and better in one of them.
+
+    Args:
+        prices: figures of a Summary of which less is better.
+    """
+    known = [s for s in summaries if s.speedup and all(getattr(s, name) for name in prices)]
+    costs = [(-s.speedup.value, *(getattr(s, name).value for name in prices)) for s in known]
+    ranked = sorted(zip(costs, known, strict=True), key=lambda each: each[0])
+    beaten = [any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, _ in ranked) for b, _ in ranked]
+    return [s for (_, s), is_beaten in zip(ranked, beaten, strict=True) if not is_beaten][::-1]
 
 
 def curve(results: Results, name: str, like: Condition) -> list[Condition]:

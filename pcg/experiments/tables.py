@@ -281,11 +281,13 @@ def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:
     """Compare every rule at every setting, by speed, and mark the Pareto front."""
     plain = [s for s in usual if s.speedup and not sampler_name(s.condition.settings)]
     _, shown = alike(results, plain)
-    front = {row.name for row in pareto(shown)}
+    prices = ("wer", "nll") if all(s.nll for s in shown) else ("wer",)
+    front = {row.name for row in pareto(shown, prices)}
     order = sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0)
     best = Column("best here", words=True, value=lambda row: "best" if row.name in front else "")
     note = (
-        "Points: less AR on the same utterances; p: Student's paired t-test. Best: no other is as fast with as few word errors."
+        "Points: less AR on the same utterances; p: Student's paired t-test. NLL: -log of a token's probability under the "
+        "target. Best: no other is as fast with as few word errors and as likely a text."
     )
     columns = (N, SPEEDUP, CALLS, NLL, WER, WER_CHANGE, P, best)
     return pivot("tradeoff", "Words against speed, every rule and setting", results, order, columns, note, "tradeoff")

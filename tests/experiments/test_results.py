@@ -220,6 +220,9 @@ def test_the_front_is_what_nothing_beats() -> None:
     records = [record(AR, 0, 1, speed=100), record(SD, 0, 2, speed=90), record(ssd(0.3), 0, 3, speed=140)]
     records += [record(pcg(0.5), 0, 2, speed=140), record(pcg(0.3), 0, 4, speed=200)]
     assert [row.name for row in pareto(summarise(Results(records)))] == ["AR", "PCG 0.5", "PCG 0.3"]
+    records.append(record(pcg(0.4), 0, 4, speed=130, characters=(0, 50)))  # beaten by words, not by letters
+    assert "PCG 0.4" not in [row.name for row in pareto(summarise(Results(records)))]
+    assert "PCG 0.4" in [row.name for row in pareto(summarise(Results(records)), ("wer", "cer"))]
 
 
 def test_one_condition_of_several_names_is_one() -> None:

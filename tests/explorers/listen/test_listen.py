@@ -14,9 +14,10 @@ from explorers.listen import share
 from explorers.listen.actions import Request, Speaker, Step, generate, recording_note, stopped
 from explorers.listen.example import read_example, write_example
 from explorers.listen.layout import Listen
-from explorers.listen.value import Measured, example_value, read_results, stage_value, study_of, verdict_lines
+from explorers.listen.value import example_value, stage_value, study_of, verdict_lines
 from explorers.session import REMEMBERED, Session, ShownTake, Turn, speed_up
 from explorers.shared.readout import percent
+from explorers.shared.verdict import Measured, shipped
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import Errors
@@ -243,8 +244,8 @@ def test_results_are_those_of_this_voice_at_the_page_s_settings(tmp_path: Path) 
     rows.append(row("original", 0.0, "original"))
     (tmp_path / "results.json").write_text(json.dumps({"made": {"voice": ["mine"]}, "summaries": rows}))
     floor = Measured(9, 1.0, 0.1)
-    assert read_results(("mine",), tmp_path) == {"ar": Measured(9, 1.0, 0.1), "pcg": Measured(9, 1.4, 0.1), "floor": floor}
-    assert read_results(("other",), tmp_path) == {}
+    assert shipped(("mine",), tmp_path) == {"ar": Measured(9, 1.0, 0.1), "pcg": Measured(9, 1.4, 0.1), "floor": floor}
+    assert shipped(("other",), tmp_path) == {}
 
 
 @pytest.mark.parametrize(("share_", "words"), [(0.2, "20 %"), (0.068, "6.8 %"), (1.0, "100 %"), (0.3333, "33.3 %")])
