@@ -8,35 +8,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PretrainedConfig
 
 from pcg.analysis.audition import mel_distance
 from pcg.audio import fade_ends, load_audio
 from pcg.bench.shapes import medians
 from pcg.codec.codec import Codec
-from pcg.codec.hub import load_neucodec, load_xcodec2
 from pcg.codec.streaming import AudioStream
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import Judge, word_errors
-from pcg.synthesis.voice import EMBEDDED, load_codec
 
-KINDS = {"xcodec2": load_xcodec2, "neucodec": load_neucodec}
 LONGEST_SECONDS = 30.0
 SHORTEST_SECONDS = 1.0
 PUSHED = 4
-
-
-def open_codec(model: str, device: str) -> Codec:
-    """Load the embedded voice's codec ("embedded"), or X-codec2 or NeuCodec from a folder or from the hub."""
-    if model == "embedded":
-        return load_codec(EMBEDDED / "codec").to(device)
-    try:
-        kind = PretrainedConfig.get_config_dict(model)[0].get("model_type")
-    except (OSError, ValueError):
-        kind = None
-    if kind not in KINDS:
-        raise InputError("model", model, "'embedded', or a folder or a name on the hub of " + " or ".join(KINDS))
-    return KINDS[kind](model, device)
 
 
 def bench_codec(codec: Codec, path: Path, judge: Judge, transcript: str, repeats: int) -> dict[str, object]:

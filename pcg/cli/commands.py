@@ -379,7 +379,8 @@ def codec(
 ) -> None:
     """Check a codec on a recording."""
     from pcg.asr.judges import load_judge
-    from pcg.bench.codec import bench_codec, open_codec
+    from pcg.bench.codec import bench_codec
+    from pcg.synthesis.voice import open_codec
 
     opened, heard_by = open_codec(model, device), load_judge(judge, device)
     _print(bench_codec(opened, file, heard_by, text, options.repeats), options.out)

@@ -89,15 +89,16 @@ def _recogniser(options: SimpleNamespace) -> None:
 
 
 def _tokens(options: SimpleNamespace) -> None:
+    from pcg.synthesis.voice import open_codec
     from pcg.training.loop import check_device
-    from pcg.training.samples import open_codec, prepare_tokens
+    from pcg.training.samples import codec_digest, prepare_tokens
 
     if options.speech is None or not options.speech.is_dir():
         raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
     if options.tokens is None:
         raise InputError("tokens", None, "the folder that the codes go to")
     check_device(options.device)
-    codec, digest = open_codec(options.codec, options.device)
+    digest, codec = codec_digest(options.codec), open_codec(options.codec, options.device)
     utterances, left_out, hours = prepare_tokens(options.speech, codec, digest, options.tokens)
     print(f"tokens: {counted(utterances, 'utterance')}, {hours:.1f} hours; {counted(left_out, 'recording')} left out")
 

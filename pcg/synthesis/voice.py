@@ -433,6 +433,25 @@ def load_codec(folder: Path) -> EmbeddedCodec:
     return _read_codec(folder)
 
 
+def open_codec(source: str, device: str) -> Codec:
+    """Load the shipped voice's codec ("embedded"), or one of our kind, X-codec2 or NeuCodec from a folder or from the hub."""
+    from transformers import PretrainedConfig
+
+    from pcg.codec.hub import load_neucodec, load_xcodec2
+
+    folder = EMBEDDED / "codec" if source == "embedded" else Path(source)
+    try:
+        config = PretrainedConfig.get_config_dict(str(folder))[0]
+    except (OSError, ValueError):
+        config = {}
+    kind, loaders = config.get("model_type"), {"xcodec2": load_xcodec2, "neucodec": load_neucodec}
+    if kind is None and "levels" in config:
+        return load_codec(folder).to(device)
+    if kind not in loaders:
+        raise InputError("codec", source, "'embedded', or a folder or a name on the hub of xcodec2 or neucodec")
+    return loaders[kind](source, device)
+
+
 def _read_codec(folder: Path) -> EmbeddedCodec:
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from pcg.files import replacing, write_json
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain
-from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.synthesis.voice import EMBEDDED
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader
 from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import agrees
@@ -70,7 +70,7 @@ def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tup
     unreadable or without words is left out.
 
     Args:
-        digest: of the codec's files (`open_codec`).
+        digest: of the codec's files (`codec_digest`).
 
     Returns:
         The number of utterances, of recordings that were left out, and the hours of speech.
@@ -114,19 +114,12 @@ def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: i
             print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
 
 
-def open_codec(source: str, device: str) -> tuple[Codec, str]:
-    """Load the codec of the shipped voice ("embedded") or of a folder; also return a SHA-256 of its files."""
-    folder = EMBEDDED / "codec" if source == "embedded" else Path(source)
+def codec_digest(source: str) -> str:
+    """Return a SHA-256 of the files of the shipped voice's codec ("embedded"), or of the codec in a folder."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        digest = weights_digest(folder)
-    except (OSError, ValueError) as error:
+        return weights_digest(EMBEDDED / "codec" if source == "embedded" else Path(source))
+    except OSError as error:
         raise InputError("codec", source, "'embedded' or the folder of a codec") from error
-    if "levels" in config and "model_type" not in config:
-        return load_codec(folder).to(device), digest
-    from pcg.codec.hub import load_xcodec2
-
-    return load_xcodec2(folder, device), digest
 
 
 def read_manifest(tokens: Path) -> dict[str, object]:

@@ -9,7 +9,7 @@ import torch
 from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 
 from pcg.bench.batching import bench_batching
-from pcg.bench.codec import bench_codec, open_codec
+from pcg.bench.codec import bench_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
 from pcg.bench.shapes import Forced, ModelShape, medians, random_pair
 from pcg.cli import main
@@ -18,7 +18,7 @@ from pcg.errors import InputError
 from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import load_voice
+from pcg.synthesis.voice import load_voice, open_codec
 
 TINY = ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80)
 

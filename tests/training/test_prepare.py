@@ -8,9 +8,10 @@ import torch
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
+from pcg.synthesis.voice import open_codec
 from pcg.text.prompt import PhonemeReader
 from pcg.training import samples as prepare
-from pcg.training.samples import find_recordings, open_codec, prepare_tokens, read_shards, tokens_path, write_shard
+from pcg.training.samples import find_recordings, prepare_tokens, read_shards, tokens_path, write_shard
 from pcg.training.tokens import TokenizedUtterance
 
 READER = PhonemeReader(tuple("helo.j"), (1.0,) * 6)
@@ -148,7 +149,7 @@ def test_the_command_encodes_with_the_codec_of_a_folder(speech, tmp_path, tiny_v
     asked = ["train", "tokens", "--speech", str(speech), "--codec", str(tiny_voice_folder / "codec"), "--tokens"]
     assert main([*asked, str(tmp_path / "tokens")]) == 0
     assert "7 utterances" in capsys.readouterr().out
-    codec, _ = open_codec(str(tiny_voice_folder / "codec"), "cpu")
+    codec = open_codec(str(tiny_voice_folder / "codec"), "cpu")
     wave = torch.from_numpy(normalise_loudness(trim(load_audio(speech / "anna" / "0.wav", 16_000), 16_000)))
     assert torch.equal(read_shards(tmp_path / "tokens", READER)[0].codes, codec.encode(wave))
 
