@@ -84,17 +84,18 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
-    """The voice of `tiny_voice_folder` as it speaks."""
-    from pcg.synthesis.synthesizer import Synthesizer
+def voice(tiny_voice_folder: Path) -> "Voice":
+    """The voice of `tiny_voice_folder`."""
     from pcg.synthesis.voice import load_voice
 
-    return Synthesizer(load_voice(str(tiny_voice_folder)), tmp_path_factory.mktemp("cache"))
+    return load_voice(str(tiny_voice_folder))
 
 
 @pytest.fixture(scope="session")
-def voice(synthesizer: "Synthesizer") -> "Voice":
-    return synthesizer.voice
+def synthesizer(voice: "Voice", tmp_path_factory: pytest.TempPathFactory) -> "Synthesizer":
+    from pcg.synthesis.synthesizer import Synthesizer
+
+    return Synthesizer(voice, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")
