@@ -423,6 +423,33 @@ class Difference:
 
         return float(ttest_rel(ours, theirs).pvalue)
 
+    def no_loss(self, margin: float) -> tuple[float, float] | None:
+        """Test that `condition` misses less than `margin` more of the words: Student's paired t-test on the utterances' word
+        error rates, one-sided.
+
+        Returns:
+            p, and the power at 2.5 %: how often it would tell so if there were no difference. None for one utterance.
+        """
+        from scipy.stats import norm, ttest_1samp
+
+        ours, theirs = map(wer, self._pair)
+        if len(ours) < 2:
+            return None
+        lost = ours - theirs
+        spread = float(lost.std(ddof=1)) / len(lost) ** 0.5
+        if spread == 0:
+            return (0.0 if lost[0] < margin else 1.0), 1.0
+        return float(ttest_1samp(lost, margin, alternative="less").pvalue), float(norm.cdf(margin / spread - norm.ppf(0.975)))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Adjust the p of several claims that are made together (Holm's step-down)."""
+    order, adjusted, worst = np.argsort(ps), [0.0] * len(ps), 0.0
+    for place, index in enumerate(order):
+        worst = max(worst, min(1.0, (len(ps) - place) * ps[index]))
+        adjusted[index] = worst
+    return adjusted
+
 
 def nearest(results: Results, name: str, point: Condition) -> Difference | None:
     """Return the setting of the method `name` with as much work as `point` (tokens per target call), less the point.

@@ -13,6 +13,7 @@ from pcg.experiments.results import (
     Summary,
     curve,
     estimate,
+    holm,
     method,
     nearest,
     pareto,
@@ -214,6 +215,23 @@ def test_pcg_is_compared_at_the_setting_of_nearest_work_that_has_all_utterances(
     assert (near.condition.name, near.baseline.name, near.utterances) == ("PCG 0.6", "SSD 0.3", 12)
     assert near.wer.value == pytest.approx((2.5 - 7.5) / 20, abs=1e-6)
     assert nearest(Results(spoken(ssd(0.3), 1, 100)), "PCG cosine", ssd(0.3)) is None
+
+
+def test_a_loss_is_ruled_out_by_many_utterances_and_p_is_adjusted_for_all_claims() -> None:
+    rng = np.random.default_rng(0)
+    errors = rng.integers(0, 3, 400)
+
+    def test_of(count: int, more: int) -> tuple[float, float]:
+        records = [record(AR, i, int(errors[i])) for i in range(count)]
+        records += [record(SD, i, int(rng.integers(0, 3)) + more) for i in range(count)]
+        return Difference(Results(records), SD, AR).no_loss(0.02)
+
+    many, few, worse = test_of(400, 0), test_of(10, 0), test_of(400, 1)
+    assert many[0] < 0.01 < few[0]
+    assert many[1] > 0.9 > few[1]
+    assert worse[0] > 0.99
+    assert test_of(1, 0) is None
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def test_the_front_is_what_nothing_beats() -> None:
