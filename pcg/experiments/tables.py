@@ -3,6 +3,7 @@
 `tables` makes all of them; `fill` writes them between the marks of a markdown document.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +31,7 @@ from pcg.experiments.results import (
     summarise,
 )
 from pcg.experiments.unit import DEFAULTS, Condition
-from pcg.metrics.estimate import Estimate
+from pcg.metrics.estimate import Estimate, share
 
 Cell = str | int | float | Estimate | None
 MeanSize = Callable[[str, float], float]
@@ -45,6 +46,8 @@ SWAPS = {
     "swap both": "group of both",
     "random swap": "any code (control)",
 }
+# Most words of the reference, by the name of the length.
+LENGTHS = {"one": 1, "two": 2, "three to five": 5, "six to ten": 10, "more": math.inf}
 # A loss above this many points was stated beforehand as one that matters.
 MARGIN = 0.02
 # One-sided, as of an interval of 95 %.
@@ -240,6 +243,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
             (N, SPEEDUP, WER, LOST, CER, SPEAKER, DNSMOS, SPOOF, *(paper(*pair) for pair in PCG_PAPER)),
             DIFFERS["main"], quoted=_pcg_table_1,
         ),
+        _failures_by_length(results, usual),
         _tradeoff(results, usual),
         _equal_work(results, usual),
         _swap(results, summaries, mean_size),
@@ -292,6 +296,29 @@ def _ssd_tables(row: Summary) -> Quoted | None:
     if row.method in ("draft", "AR"):
         return papers.SSD_TABLE_1[row.method]
     return papers.SSD_TABLE_3.get(0.0 if row.method == "SD" else row.condition.settings.beta)
+
+
+def _failures_by_length(results: Results, usual: Sequence[Summary]) -> Table:
+    """Count the failures of each setting by the words of the reference; no rows where all references have one length."""
+    shared, shown = alike(results, most_heard(by_method(usual, ("AR", *METHODS))))
+    rows: list[tuple[Cell, ...]] = []
+    for row in shown:
+        by_length = {name: [] for name in LENGTHS}
+        for record in shared.of(row.condition):
+            length = next(name for name, most in LENGTHS.items() if record.result.words[1] <= most)
+            by_length[length].append(record.result)
+        for length, found in by_length.items():
+            if found:
+                failures = (
+                    [2 * each.words[0] > each.words[1] for each in found],
+                    [each.hit_limit for each in found],
+                    [not each.heard.strip() for each in found],
+                )
+                rows.append((row.name, length, len(found), *(share(sum(failed), len(found)) for failed in failures)))
+    columns = (SETTING, Column("words", words=True), Column("n"), LOST, LIMIT, Column("empty %", 1, 100))
+    several = len({length for _, length, *_ in rows}) > 1
+    note = "Brackets: Wilson's 95 % interval. At the limit: cut by the longest length. Empty: the judge heard no word."
+    return Table("lengths", "Failures by length", columns, tuple(rows) if several else (), note, f"{RUN} main")
 
 
 def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:

@@ -101,6 +101,15 @@ def test_rows_of_one_table_share_their_utterances() -> None:
     assert not {"main", "tradeoff"} & set(made(apart))
 
 
+def test_failures_are_counted_by_length_where_there_are_several_lengths() -> None:
+    short = [record(ar(), f"Word {i}.", 1, 1, heard="" if i else "what", hit_limit=i == 2) for i in range(3)]
+    long = [record(ar(), f"Sentence {i}.", 1, 6) for i in range(5)]
+    table = made([*short, *long])["lengths"]
+    found = [tuple(cell.value if isinstance(cell, Estimate) else cell for cell in row) for row in table.rows]
+    assert found == [("AR", "one", 3, 1, pytest.approx(1 / 3), pytest.approx(2 / 3)), ("AR", "six to ten", 5, 0, 0, 0)]
+    assert "lengths" not in made(short)
+
+
 def test_every_declared_setting_has_a_place_and_no_table_mixes_utterances() -> None:
     said = [Utterance("hello", "one", section) for section in ("everyday", "twisters")]
     also = (JudgeTranscript("another", "what it heard", (2, 20), (3, 100)),)
