@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pcg.metrics.intelligibility import SECTIONS, read_sentences
+
 WORDNET = Path("/usr/share/wordnet")
 WORD_LIST = Path("/usr/share/dict/american-english")
 GLOSS_SHARE, LIST_SHARE, TEMPLATE_SHARE, SHORT_SHARE = 0.5, 0.05, 0.3, 0.06
@@ -33,7 +35,7 @@ class SentencePool:
 
 
 def build_pool(prose: Path, seed: int) -> SentencePool:
-    """Gather every source, normalise, and split. `prose` holds one sentence a line; the other sources are Debian's
+    """Gather every source, normalise, leave out evaluation sentences, and split. `prose` holds one sentence a line; the others are Debian's
     `wordnet-base` and `wamerican` packages."""
     rng = random.Random(seed)
     glosses = [gloss for gloss in _wordnet() if rng.random() < GLOSS_SHARE]
@@ -44,13 +46,25 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     sentences += [_from_template(rng) for _ in range(int(n * TEMPLATE_SHARE))]
     sentences += [_short(rng, sentences[rng.randrange(n)]) for _ in range(int(n * SHORT_SHARE))]
     rng.shuffle(sentences)
-    rare = held_out_words(sentences)
+    rare, judged = held_out_words(sentences), evaluation_sentences()
     train, whole, words = [], [], []
     for sentence in dict.fromkeys(sentences):
+        if plain(sentence) in judged:
+            continue
         has_rare = any(word in rare for word in re.findall(r"[a-z']+", sentence.lower()))
         bucket = words if has_rare else whole if is_held_out(sentence) else train
         bucket.append(sentence)
     return SentencePool(train, whole, words)
+
+
+def evaluation_sentences() -> frozenset[str]:
+    """Return every evaluation sentence as `plain` writes it: no training may hear them."""
+    return frozenset(map(plain, read_sentences(*SECTIONS, "more-balanced", "twisters")))
+
+
+def plain(sentence: str) -> str:
+    """Return the words of a sentence without capitals and punctuation."""
+    return " ".join(re.findall(r"[a-z0-9']+", sentence.lower()))
 
 
 def held_out_words(sentences: Iterable[str]) -> frozenset[str]:

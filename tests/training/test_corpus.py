@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pcg.audio import normalise_loudness, trim
+from pcg.metrics.intelligibility import read_sentences
 from pcg.training.corpus import make_corpus, read_index, shards
-from pcg.training.sentences import build_pool, held_out_words, is_held_out
+from pcg.training.sentences import build_pool, held_out_words, is_held_out, plain
 from pcg.training.teachers import SPEAKERS, Speaker, load_teacher, speak
 
 
@@ -49,8 +50,13 @@ def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("pcg.training.corpus.SHARD_SIZE", 4)
     prose = tmp_path / "prose.txt"
-    prose.write_text("\n".join(f"The old boat number {n} moved slowly along the river, and stopped." for n in range(300)))
+    judged = read_sentences("everyday", "more-balanced")
+    told = [f"The old boat number {n} moved slowly along the river, and stopped." for n in range(300)]
+    prose.write_text("\n".join([*told, *judged, *map(str.upper, judged)]))
     pool = build_pool(prose, 0)
+    every = [*pool.train, *pool.held_out_sentences, *pool.held_out_word_sentences]
+    assert not {plain(text) for text in every} & {plain(text) for text in judged}
+    assert len(every) > 200
     assert not set(pool.train) & set(pool.held_out_sentences)
     assert any(text.endswith("?") for text in pool.train)
     assert any(len(text.split()) == 1 for text in pool.train)
