@@ -35,8 +35,11 @@ class SentencePool:
 
 
 def build_pool(prose: Path, seed: int) -> SentencePool:
-    """Gather every source, normalise, leave out evaluation sentences, and split. `prose` holds one sentence a line; the others are Debian's
-    `wordnet-base` and `wamerican` packages."""
+    """Gather every source, normalise, leave out evaluation sentences, and split.
+
+    Args:
+        prose: a file of one sentence a line; the other sources are Debian's `wordnet-base` and `wamerican` packages.
+    """
     rng = random.Random(seed)
     glosses = [gloss for gloss in _wordnet() if rng.random() < GLOSS_SHARE]
     written = map(_sentence, [*_prose(prose), *glosses])
