@@ -154,7 +154,8 @@ def ruled_out(family: Sequence[Summary]) -> Column:
             return None
         place = [identity(c) for c, _ in pairs].index(identity(row.condition))
         p, power = holm([p for p, _ in tests])[place], tests[place][1]
-        return f"{'' if p < LEVEL else 'not '}ruled out, p {max(p, 0.001):.3f}, power {100 * power:.0f} %"
+        said = f"p {p:.3f}" if p >= 0.001 else "p < 0.001"
+        return f"{'' if p < LEVEL else 'not '}ruled out, {said}, power {100 * power:.0f} %"
 
     return Column(f"a loss above {100 * MARGIN:g} points", words=True, by_judge=True, value=cell)
 

@@ -64,7 +64,7 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
     overview = all_tables["overview"]
     assert cell(overview, "SSD, beta 0.3", "WER, points").value == pytest.approx(5 / 20)
     assert cell(overview, "SSD, beta 0.3", "a loss above 2 points").startswith("not ruled out, p 1.000")
-    assert cell(overview, "SD", "a loss above 2 points") == "ruled out, p 0.001, power 100 %"
+    assert cell(overview, "SD", "a loss above 2 points") == "ruled out, p < 0.001, power 100 %"
     assert "5 % swapped: +0.4 points" in all_tables["swap"].note
     assert cell(all_tables["swap"], "cosine group", "WER, points").value == pytest.approx(1 / 20)
     assert cell(all_tables["swap"], "any code (control)", "WER, points").value == pytest.approx(14 / 20)
