@@ -1,8 +1,11 @@
-"""Judges of words by name: Whisper tiny.en is the first, the recogniser of the CTC paper the second; others are on the hub."""
+"""Judges of words by name: Whisper tiny.en is the first, the recogniser of the CTC paper the second; others are on the hub.
+`best_take` keeps the take that a judge understands best."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -12,9 +15,10 @@ from pcg.asr.listening import Way, as_speech, listen_to_all
 from pcg.asr.recogniser import Recogniser, weights_digest
 from pcg.asr.self_speculative import PRESETS
 from pcg.asr.word_search import Lexicon, load_lexicon
-from pcg.errors import AssetError, InputError, first_line
-from pcg.metrics.intelligibility import Judge
+from pcg.errors import AssetError, InputError, PCGError, counted, first_line
+from pcg.metrics.intelligibility import Judge, word_errors
 from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.take import Take
 
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
 RATE = 16_000
@@ -125,6 +129,42 @@ def load_judge(name: str, device: str = "cpu", checkpoint: str | None = None) ->
         case "whisper-large":
             return WhisperJudge(checkpoint or LARGE_WHISPER, device)
     raise InputError("judge", name, "one of " + ", ".join(JUDGES))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A take by its `seed`: what the judge heard, its word errors, and the seconds of take and judge."""
+
+    seed: int
+    heard: str
+    errors: int
+    seconds: float
+
+
+def best_take(say: Callable[[int], Take], judge: Judge, seeds: Iterable[int]) -> tuple[Take, list[Trial]]:
+    """Return the take with the fewest word errors, the first of equals, and every trial; stop after one without errors.
+
+    Args:
+        say: speaks the text with a seed.
+
+    Raises:
+        PCGError: if the judge understood no word of any take.
+    """
+    takes, trials = [], []
+    for seed in seeds:
+        begun = perf_counter()
+        take = say(seed)
+        (heard,) = judge.transcribe([for_judges(take.audio, take.sample_rate)], JUDGE_RATE)
+        errors = word_errors(take.text, heard).errors
+        takes.append(take)
+        trials.append(Trial(seed, heard.strip(), errors, round(perf_counter() - begun, 3)))
+        if not errors:
+            break
+    # A take without a word has fewer errors than one that babbles, and is no better.
+    spoken = [number for number, trial in enumerate(trials) if trial.heard]
+    if not spoken:
+        raise PCGError(f"No words were understood in {counted(len(trials), 'take')}: try another text, voice or seed.")
+    return takes[min(spoken, key=lambda number: trials[number].errors)], trials
 
 
 def way_of(mode: str) -> Way:

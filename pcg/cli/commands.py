@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,6 +43,10 @@ BENCH = {"repeats": (int, 7, "runs in turns; medians are printed", 1), "out": (P
 # Which step accepted a text, the cheapest first.
 STAGES = ("ctc", "lm", "ar", "words")
 REPLICAS = 2
+VERIFY = {
+    "verify": (int, None, "make so many takes at most, seed after seed; keep the one with the fewest word errors", 1),
+    "judge": (str, "whisper", f"of --verify: {JUDGES}"),
+}
 SERVE = {
     "host": (str, "127.0.0.1", "address to listen on"),
     "port": (int, 8000, "port to listen on; 0: a free one", 0, 65_535),
@@ -74,7 +78,7 @@ def add(app: typer.Typer) -> None:
     app.add_typer(benches, name="bench")
 
 
-@with_options(METHOD, SETTINGS, SPEAKER, MODEL, JSON)
+@with_options(METHOD, SETTINGS, SPEAKER, MODEL, VERIFY, JSON)
 def speak(
     text: str,
     options: SimpleNamespace,
@@ -83,7 +87,7 @@ def speak(
     """Say a text with one decoder."""
     from pcg.audio import write_wav
     from pcg.saved_take import Origin, Stored
-    from pcg.take import accepted_in_words
+    from pcg.take import Sound, accepted_in_words, last_take
     from pcg.text.reading import check_text, unread
 
     settings = read_settings(options)
@@ -93,10 +97,16 @@ def speak(
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use
-    if str(out) == "-":
-        take = _pour(synthesizer.speak(text, settings, voice, reference, stream=True))
+    told: dict[str, object] = {"out": str(out)}
+    if options.verify:
+        take, told["verified"] = _verified(lambda each: synthesizer.take(text, each, voice, reference), settings, options)
+        steps = iter((Sound(take.audio, take.sample_rate), take))
     else:
-        take = synthesizer.take(text, settings, voice, reference)
+        steps = synthesizer.speak(text, settings, voice, reference, stream=str(out) == "-")
+    if str(out) == "-":
+        take = _pour(steps)
+    else:
+        take = last_take(steps)
         stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
         write_wav(out, take.audio, take.sample_rate, stored.to_json())
     # Where standard output takes the sound, words go to standard error.
@@ -105,7 +115,21 @@ def speak(
     times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
     print(f"{out}: {times}, {take.tokens_per_second:.0f} tokens/s" + (f"; {accepted}" if accepted else ""), file=place)
     if options.json:
-        print(json.dumps(take.summary() | {"out": str(out)}), file=place)
+        print(json.dumps(take.summary() | told), file=place)
+
+
+def _verified(say: "Callable[[Settings], Take]", settings: Settings, options: SimpleNamespace) -> "tuple[Take, dict]":
+    """Return the take of up to `options.verify` that the judge understands best, and what it cost."""
+    from pcg.asr.judges import best_take, load_judge
+
+    judge = load_judge(options.judge, options.device)
+    seeds = [(settings.seed + number) % 2**32 for number in range(options.verify)]
+    take, trials = best_take(lambda seed: say(settings.with_(seed=seed)), judge, seeds)
+    for trial in trials:
+        print(f"seed {trial.seed}: {counted(trial.errors, 'word error')}, heard: {trial.heard or 'no words'}", file=sys.stderr)
+    seconds = round(sum(trial.seconds for trial in trials), 3)
+    print(f"kept seed {take.settings.seed} of {counted(len(trials), 'take')} in {seconds:.1f} s", file=sys.stderr)
+    return take, {"judge": judge.name, "seconds": seconds, "takes": [asdict(trial) for trial in trials]}
 
 
 @with_options({name: SPEAKER[name] for name in ("reference_text",)}, MODEL)

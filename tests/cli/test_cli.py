@@ -97,6 +97,59 @@ def test_the_same_seed_gives_the_same_file(model, tmp_path):
     assert first != other
 
 
+@pytest.mark.parametrize(
+    ("heard", "made", "kept"),
+    [
+        (["yellow", "hello", "hello"], 2, 1),  # stops at no errors
+        (["yes yes yes", "hell no", "yellow no"], 3, 1),  # the first of equals
+        (["", "oh no no"], 2, 1),  # silence has fewer errors than babble, and is not kept
+    ],
+)
+def test_verified_takes_keep_the_one_with_the_fewest_word_errors(model, tmp_path, monkeypatch, capsys, heard, made, kept):
+    hear_in_turn(monkeypatch, heard)
+    out, plain = tmp_path / "a.wav", tmp_path / "b.wav"
+    assert (
+        main(["speak", "hello", "--model", model, "--seed", "4", "--verify", str(len(heard)), "--out", str(out), "--json"]) == 0
+    )
+    told = capsys.readouterr()
+    figures = json.loads(told.out.splitlines()[-1])
+    takes = figures["verified"]["takes"]
+    assert [take["heard"] for take in takes] == heard[:made]
+    assert [take["seed"] for take in takes] == [4, 5, 6][:made]
+    assert figures["seed"] == 4 + kept
+    assert f"kept seed {4 + kept} of {made} takes in " in told.err
+    assert figures["verified"]["seconds"] == pytest.approx(sum(take["seconds"] for take in takes), abs=0.01)
+    assert main(["speak", "hello", "--model", model, "--seed", str(4 + kept), "--out", str(plain)]) == 0
+    assert out.read_bytes() == plain.read_bytes()
+
+
+def test_verified_takes_are_poured_whole_and_need_a_word(model, monkeypatch, capfdbinary):
+    speak = ["speak", "hello", "--model", model, "--verify", "2", "--out", "-", "--json"]
+    hear_in_turn(monkeypatch, ["hello"])
+    assert main(speak) == 0
+    poured = capfdbinary.readouterr()
+    figures = json.loads(poured.err.decode().splitlines()[-1])
+    assert len(poured.out) == 2 * round(16_000 * figures["audio_seconds"])
+    hear_in_turn(monkeypatch, ["", " "])
+    assert main(speak) == 2
+    refused = capfdbinary.readouterr()
+    assert refused.out == b""
+    assert b"No words were understood in 2 takes" in refused.err
+
+
+def hear_in_turn(monkeypatch, texts):
+    """Replace the judge of words by one that hears `texts`, whatever is said."""
+    coming = iter(texts)
+
+    class Judge:
+        name = "a judge"
+
+        def transcribe(self, recordings, sample_rate):
+            return [next(coming) for _ in recordings]
+
+    monkeypatch.setattr("pcg.asr.judges.load_judge", lambda name, device: Judge())
+
+
 @pytest.fixture
 def spoken(monkeypatch):
     """What is said from now on, as (text, method), in that order."""
