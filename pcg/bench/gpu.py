@@ -197,8 +197,9 @@ def _request(target: DecodingLlama, rule: Rule | None, lookahead: int) -> Reques
     return Request(Prompt.counted(ids), 64, torch.Generator().manual_seed(0), Plain(1.0), rule, lookahead)
 
 
-def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 200) -> dict[str, object]:
-    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3): tokens/s, tokens a call, and speed over AR."""
+def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 400) -> dict[str, object]:
+    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3): tokens/s, tokens a call, and speed over AR,
+    to the end of speech; `limit` is more than the sentence needs."""
     card = json.loads((folder / "voice.json").read_text(encoding="utf-8"))
     reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
     codes = torch.tensor(card["voices"][VOICE]["codes"])

@@ -159,6 +159,7 @@ def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LO
     called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     return {
         "shape": name,
+        "forced_tokens": TOKENS,
         "device": called,
         "copy_gigabytes_per_second": bandwidth / 1e9,
         "megabytes_per_step": target.bytes_per_step / 1e6,

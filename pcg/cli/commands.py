@@ -374,7 +374,7 @@ def shape(
     shape: Annotated[str, typer.Option(help="small, llasa-1b, llasa-3b or llasa-8b")] = "llasa-8b",
     device: str = "cpu",
 ) -> None:
-    """Time random weights of a shape, with forced acceptance."""
+    """Time random weights of a shape, with forced length and acceptance."""
     from pcg.bench.shapes import sweep
 
     use_threads(options.threads)

@@ -47,6 +47,7 @@ def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesize
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()
     assert figures["expected"]["ar"] is None
+    assert any("for a forced length of 6 tokens" in line for line in lines)
     for method in METHODS[1:]:
         length, expected = figures["mean_acceptance_length"][method], figures["expected"][method]
         assert expected == pytest.approx(length / figures["round_cost"]["3"], rel=1e-3)
@@ -98,6 +99,7 @@ def test_the_sweep_is_written_as_json(tmp_path, capsys, monkeypatch):
     assert main(["bench", "shape", "--shape", "small", "--repeats", "1", "--out", str(out)]) == 0
     printed = last_json(capsys)
     assert printed == json.loads(out.read_text())
+    assert printed["forced_tokens"] == 8
     assert set(printed["tokens_per_second"]) == {str(n) for n in range(1, 9)}
 
 

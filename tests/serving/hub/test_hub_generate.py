@@ -3,11 +3,13 @@
 import importlib.metadata
 import inspect
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_llasa import CODES, END, FIRST_CODE
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.generation.streamers import BaseStreamer
 
@@ -129,6 +131,33 @@ def test_its_defaults_are_those_of_the_engine_and_its_card_says_so() -> None:
         default = getattr(Settings(), name)
         assert parameters[name].default == default, name
         assert re.search(rf"^\| `{name}` \| `?{default}`? \|", card, re.MULTILINE), name
+
+
+def test_its_example_speaks_with_a_sharded_checkpoint_what_it_speaks_with_a_whole_one(
+    target: LlamaForCausalLM, folder: str, llasa_folder: Path, tmp_path: Path
+) -> None:
+    """The lines of the card, on a small LLaSA; with `target` the library counts as installed."""
+    card = (Path(folder) / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1].replace("OWNER/pcg", folder)
+    # Groups of 65,536 codes take half a minute.
+    example = example.replace('method="pcg"', f'method="sd", first_code={FIRST_CODE}, end={END}').replace("500", "8")
+    sharded, whole = tmp_path / "sharded", LlamaForCausalLM.from_pretrained(llasa_folder)
+    shutil.copytree(llasa_folder, sharded, ignore=shutil.ignore_patterns("codec", "*.safetensors"))
+    whole.save_pretrained(sharded, max_shard_size="1MB")
+    assert (sharded / "model.safetensors.index.json").is_file()
+    assert len(list(sharded.glob("model-*.safetensors"))) > 1
+    exec(example.replace("HKUSTAudio/Llasa-1B", str(sharded)), names := {})
+    exec(example[example.index("speech = ") :], of_whole := names | {"model": whole})
+    assert names["speech"].tolist() == of_whole["speech"].tolist()
+    said = names["speech"][0, names["input_ids"].shape[1] :].tolist()
+    assert said
+    assert set(said) <= {END, *range(FIRST_CODE, FIRST_CODE + CODES)}
+
+
+def test_its_card_has_the_sections_of_the_hubs_example() -> None:
+    card = (Path(generate.__code__.co_filename).parent / "README.md").read_text(encoding="utf-8")
+    wanted = ["Base model", "Model compatibility", "Additional Arguments", "Output Type changes", "Example usage"]
+    assert re.findall(r"^## (.+)$", card, re.MULTILINE) == wanted
 
 
 def test_without_trust_nothing_of_it_runs(target: LlamaForCausalLM, folder: str) -> None:
