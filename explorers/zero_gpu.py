@@ -11,7 +11,10 @@ from explorers.errors import showing_errors
 
 SECONDS_PER_CHARACTER = 0.09
 STARTING_SECONDS = 15
-LONGEST_SECONDS = 120
+LONGEST_SECONDS = 110
+"""Less than the longest call of a visitor without a subscription, about 120 s. The cap is not documented and may change
+(huggingface.co/spaces/zero-gpu-explorers/README/discussions/34); without an account 120 s are the quota of a day
+(huggingface.co/docs/hub/spaces-zerogpu)."""
 
 
 def is_lent() -> bool:

@@ -1,6 +1,6 @@
 """Folders for the Hugging Face Hub: a Space that serves the page, and a repository for transformers' `custom_generate`.
 
-`python -m pcg.serving.staging space OUT [--model NAME]` and `python -m pcg.serving.staging hub OUT`.
+`python -m pcg.serving.staging space OUT [--model NAME] [--repo OWNER/NAME]` and `python -m pcg.serving.staging hub OUT`.
 """
 
 import argparse
@@ -10,7 +10,9 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import SpaceCard
+from huggingface_hub import SpaceCard, SpaceHardware
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -31,15 +33,21 @@ CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 """Wheels without CUDA, a tenth of the download, for Spaces without a GPU."""
 REPLACED = ("webrtcvad-wheels",)
 """A Space installs requirements.txt only, and so resemblyzer with all that it asks for, which this stands in for elsewhere."""
+ZERO_GPU = {"suggested_hardware": SpaceHardware.ZERO_A10G.value, "python_version": "3.12", "startup_duration_timeout": "1h"}
+"""ZeroGPU has Python 3.10.13 and 3.12.12, and brings one of torch 2.8.0, 2.9.1, 2.10.0 and 2.11.0 itself (the skill
+huggingface-spaces of github.com/huggingface/skills, 2026): a pin of another one would stop the build."""
+THUMBNAIL = "https://huggingface.co/spaces/{}/resolve/main/assets/page.png"
 CUSTOM_GENERATE = Path(__file__).parent / "hub"
 
 
-def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
+def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None = None) -> Path:
     """Copy what a Space of the repository `root` needs into `out`, in place of what this wrote there before.
 
-    A Space of another model than the embedded one asks for a GPU and for the model's weights, and gets torch with CUDA.
-    Raises InputError for a model without a name, if `out` holds anything else, and if the front matter does not fit.
+    A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. repo:
+    the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, if `out` holds anything else,
+    and if the front matter does not fit.
     """
+    _check_repo(repo)
     if model not in (EMBEDDED, *NAMES):
         raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
     _clear(out)
@@ -52,13 +60,27 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
     if model != EMBEDDED:
         repositories = [NAMES[model].repository, XCODEC2.repository]
         card.data.models, card.data.preload_from_hub = repositories, repositories
-        card.data.suggested_hardware, card.data.startup_duration_timeout = "zero-a10g", "1h"
+        for name, value in ZERO_GPU.items():
+            card.data[name] = value
+    if repo:
+        card.data.thumbnail = THUMBNAIL.format(repo)
+    if repo or model != EMBEDDED:
         card.save(out / README)
-    packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in REPLACED]
+    absent = REPLACED if model == EMBEDDED else (*REPLACED, "torch")
+    packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in absent]
     packages += [p for name in ("nodeps", "mcp") for p in read_requirements(root / f"requirements-{name}.txt")]
     wheels = CPU_WHEELS if model == EMBEDDED else ""
     _write(out / REQUIREMENTS, MARK + wheels + "".join(f"{each}\n" for each in packages))
     return out
+
+
+def _check_repo(repo: str | None) -> None:
+    try:
+        if repo is not None and "/" not in repo:
+            raise HFValidationError
+        validate_repo_id(repo or EMBEDDED)
+    except HFValidationError as error:
+        raise InputError("repo", repo, "OWNER/NAME") from error
 
 
 def read_card(root: Path) -> SpaceCard:
@@ -130,12 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", choices=("space", "hub"), help="a Space, or the loop for transformers' custom_generate")
     parser.add_argument("out", type=Path, help="a new folder, or one that this wrote")
     parser.add_argument("--model", default=EMBEDDED, help=f"of the Space: {EMBEDDED} (the default), " + ", ".join(NAMES))
+    parser.add_argument("--repo", help="of the Space: its OWNER/NAME, for its thumbnail")
     options = parser.parse_args(arguments)
     try:
         if options.kind == "hub":
             print(f"Upload it: hf upload OWNER/pcg {stage_custom_generate(options.out)} .")
             return 0
-        print(f"Upload it: hf upload OWNER/NAME {stage_space(PROJECT, options.out, options.model)} . --repo-type space")
+        out, repo = stage_space(PROJECT, options.out, options.model, options.repo), options.repo or "OWNER/NAME"
+        print(f"Upload it: hf upload {repo} {out} . --repo-type space")
     except PCGError as error:
         print(f"staging: {error}", file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_llasa import CODES, END, FIRST_CODE
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from pcg.cli import main
 from pcg.files import write_checksums
@@ -56,6 +56,11 @@ def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tmp_path
     voice = load_voice(str(folder))
     assert voice.draft.weights.layers == 2
     assert voice.notice == ""
+    draft = AutoModelForCausalLM.from_pretrained(folder / "draft")  # as vLLM takes a draft model
+    target = AutoModelForCausalLM.from_pretrained(folder / "target")
+    assert draft.config.architectures == ["LlamaForCausalLM"]
+    assert draft.config.vocab_size == target.config.vocab_size == draft.lm_head.weight.shape[0]
+    assert torch.isfinite(draft(torch.tensor([[1, 2, 3]])).logits).all()
     assert main([*command, "--plan", "0,2", "--steps", "3"]) == 0
     assert [row["step"] for row in read_log(folder / "draft" / "training" / "draft.jsonl")] == [2, 3]
     assert main([*command, "--plan", "0,1"]) == 2

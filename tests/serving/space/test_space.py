@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 from gradio_client import Client
+from huggingface_hub import SpaceHardware
 
 from pcg.errors import InputError
 from pcg.files import LIST, check_checksums
@@ -36,7 +37,7 @@ def little(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     for name in ("pcg", "explorers", "docs", "assets/results"):
         (root / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "requirements.txt", "requirements-nodeps.txt", "README.md"):
+    for name in ("pyproject.toml", "requirements.txt", "requirements-nodeps.txt", "requirements-mcp.txt", "README.md"):
         (root / name).write_text((PROJECT / name).read_text(encoding="utf-8"), encoding="utf-8")
     for name in ("app.py", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE"):
         (root / name).write_text("", encoding="utf-8")
@@ -106,7 +107,11 @@ def test_a_space_of_llasa_names_its_weights_and_asks_for_a_gpu(little: Path, tmp
     plain, large = stage_space(little, tmp_path / "plain"), stage_space(little, tmp_path / "large", "llasa-1b")
     card = read_card(large)
     assert card.data.models == card.data.preload_from_hub == [NAMES["llasa-1b"].repository, "HKUSTAudio/xcodec2-hf"]
-    assert card.data.suggested_hardware == "zero-a10g"
+    assert SpaceHardware(card.data.suggested_hardware) is SpaceHardware.ZERO_A10G
+    assert card.data.python_version == "3.12"
+    assert "torch" not in {each.name for each in read_requirements(large / "requirements.txt")}
+    assert SpaceHardware(read_card(plain).data.suggested_hardware) is SpaceHardware.CPU_BASIC
+    assert "torch" in {each.name for each in read_requirements(plain / "requirements.txt")}
     assert read_card(plain).data.get("models") is None
     assert card.text == read_card(plain).text
     assert CPU_WHEELS in (plain / "requirements.txt").read_text()
@@ -130,6 +135,15 @@ def test_the_command_says_what_to_do_next_or_one_sentence(
     printed = capsys.readouterr().out
     assert "--repo-type space" in printed
     assert "MODEL to llasa-3b" in printed
+
+
+def test_a_space_with_an_address_has_a_thumbnail(little: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = read_card(stage_space(little, tmp_path / "out", repo="me/pcg"))
+    assert card.data.thumbnail == "https://huggingface.co/spaces/me/pcg/resolve/main/assets/page.png"
+    assert read_card(stage_space(little, tmp_path / "plain")).data.get("thumbnail") is None
+    for wrong in ("pcg", "me/p c g", "a/b/c"):
+        assert main(["space", str(tmp_path / "wrong"), "--repo", wrong]) == 2
+        assert f"repo is '{wrong}', but must be OWNER/NAME." in capsys.readouterr().err
 
 
 @pytest.fixture
