@@ -33,7 +33,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A Space that lends: what it lends to gets copies and gives copies back. The seconds that were asked for."""
     seconds: list[int] = []
 
-    def lend(duration: Callable[..., int]) -> Callable:
+    def lend(duration: Callable[..., int], size: str) -> Callable:
+        assert size == "large"  # half a GPU: a whole one costs twice the quota
+
         def decorate(function: Callable) -> Callable:
             @wraps(function)
             def steps(*arguments: object) -> Iterator[object]:
