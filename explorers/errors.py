@@ -1,5 +1,6 @@
 """Errors on the page: one sentence that says what to do."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
@@ -22,9 +23,13 @@ PLAIN = (
 
 
 def plain(error: PCGError) -> str:
-    """The sentence of `error` for a visitor."""
+    """The sentence of `error` for a visitor, who knows the value that was sent."""
     sentence = str(error)
-    return next((told for part, told in PLAIN if part in sentence), sentence)
+    told = next((told for part, told in PLAIN if part in sentence), None)
+    if told or not (bound := re.fullmatch(r"(\w[\w ]*?) is .*, but must be (.+)", sentence, re.DOTALL)):
+        return told or sentence
+    field = bound[1].replace("_", " ")
+    return f"{field[0].upper()}{field[1:]} must be {bound[2]}"
 
 
 def page_error(error: PCGError) -> gr.Error:

@@ -184,7 +184,9 @@ class StageMore extends StageTokens {
         return row;
       }),
     );
-    line.textContent = over ? `Over ${over.n} sentences: ${percent(over.decoded)} of the words misheard, ${percent(over.group)} and ${percent(over.random)}.` : "";
+    line.textContent = over
+      ? `Words misheard over ${over.n} sentences: ${percent(over.decoded)} as decoded, ${percent(over.group)} with sound-alikes, ${percent(over.random)} with anything (added words count).`
+      : "";
   }
 
   nextTrial() {

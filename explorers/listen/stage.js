@@ -35,8 +35,10 @@ class Stage extends StageMore {
     this.readState(state, sounds);
     if (over) this.pending = false;
     if (over) this.endRun();
-    if (brought === "take") this.chosen = this.lanes.find(({ number }) => number === this.hand)?.key ?? this.chosen;
-    else if (brought) this.arrived(then);
+    if (brought === "take") {
+      this.chosen = this.lanes.find(({ number }) => number === this.hand)?.key ?? this.chosen;
+      this.tell(`Take #${this.hand} is chosen, and its settings are back.`);
+    } else if (brought) this.arrived(then);
     this.draw();
   }
 
@@ -71,7 +73,7 @@ class Stage extends StageMore {
     if (state.hand && this.lanes.at(-1)?.key === "kept" && this.lanes.at(-1).number === state.hand) this.chosen = "kept";
     if (before !== named()) this.drawSwitch();
     if (state.note || state.status) this.tell(state.note || state.status);
-    this.parts.verdict.replaceChildren(...state.verdict.map((line, i) => tag("p", line, i ? {} : { class: "stage-winner" })));
+    this.parts.verdict.replaceChildren(...state.verdict.map((line, i) => tag("p", line.replace(/ (?=[%×])/g, "\u00a0"), i ? {} : { class: "stage-winner" })));
     this.drawPanels();
     if (!this.score) this.readExample();
     this.drawTake();
@@ -81,7 +83,7 @@ class Stage extends StageMore {
   /** Controls have other values now: of a link or a file its take is generated, else the takes are marked as old. */
   arrived(then) {
     this.stale = true;
-    if (!then) return this.tell(this.parts.status.textContent || STALE);
+    if (!then) return this.tell(STALE);
     // The controls get their values beside this one.
     setTimeout(() => this.again(then), SETTLE_MS);
   }
@@ -95,7 +97,7 @@ class Stage extends StageMore {
       if (lane) this.hear(lane.dataset.key);
     });
     yieldFloor(this, this.root, () => this.pause());
-    new ResizeObserver(() => this.root.isConnected && (this.draw(), this.drawTake())).observe(this.root);
+    new ResizeObserver(() => this.root.isConnected && (this.draw(), this.drawTake())).observe(this.parts.lanes);
     const gone = new AbortController();
     const on = (name, act, capture = false) =>
       document.addEventListener(name, (event) => (this.root.isConnected ? act(event) : gone.abort()), { signal: gone.signal, capture });
@@ -107,12 +109,23 @@ class Stage extends StageMore {
       this.draw();
     });
     on("input", ({ target, isTrusted }) => this.turned(target, isTrusted), true);
+    on("focusin", ({ target }) => {
+      this.filled = target.value;
+    });
+    on("blur", ({ target }) => this.refill(target), true);
     on("click", ({ target }) => this.pressed(target), true);
+  }
+
+  /** Gradio would put the lowest number into a slider's field that was emptied. */
+  refill(target) {
+    if (target.type !== "number" || target.value || !target.closest("#knobs")) return;
+    target.value = this.filled;
+    target.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
   /** A control was changed by hand. */
   turned(target, isTrusted) {
-    if (!isTrusted) return;
+    if (!isTrusted || (target.type === "number" && !target.value)) return;
     const knob = Object.keys(KNOBS).find((id) => target.closest?.(`#${id}`));
     if (knob !== undefined) return this.move(KNOBS[knob]);
     if (target.closest?.("#text, #voice, #transcript")) this.markStale();
@@ -130,8 +143,8 @@ class Stage extends StageMore {
     if (target.closest?.("#run")) this.ask();
     if (target.closest?.("#stop")) this.pause();
     if (target.closest?.(".ask-chips button, #voice [role=option]")) this.markStale();
-    // On a phone the sheet of the knobs covers the foot of the screen: the lanes stand above it.
-    if (target.closest?.("#knobs > button") && matchMedia("(max-width: 760px)").matches) this.parts.lanes.scrollIntoView({ block: "start" });
+    // On a phone the lanes are above the text, and the sheet of the knobs covers the foot of the screen.
+    if (target.closest?.("#run, #knobs > button") && matchMedia("(max-width: 760px)").matches) this.parts.lanes.scrollIntoView();
     if (target.closest?.("#how-round button")) this.teach();
   }
 
@@ -161,7 +174,7 @@ class Stage extends StageMore {
   }
 
   key(event) {
-    const shown = this.root.offsetParent !== null && this.lanes.length > 0;
+    const shown = this.parts.lanes.offsetParent !== null && this.lanes.length > 0;
     if (!shown || event.ctrlKey || event.metaKey || event.altKey || event.repeat || typing(event.target)) return;
     const lane = this.lanes[Number(event.key) - 1];
     const own = event.target.closest("button, a, summary, input, [role=button], [role=tab], [role=slider]");

@@ -1,6 +1,7 @@
 """The Results tab: the verdict, six tables with figures, the report, and runs of one's own."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -93,7 +94,9 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     if results is None:
         return f'<p class="results-note">{NO_RESULTS}</p>'
     most = max((row["n"] or 0 for row in results["summaries"]), default=0)
-    made = "; ".join(f"{name}: {' and '.join(results['made'][name])}" for name in ("model", "date") if name in results["made"])
+    days = sorted(set(re.findall(r"\d{4}-\d\d-\d\d", " ".join(results["made"].get("date", ())))))
+    known = {"model": results["made"].get("model"), "date": days}
+    made = "; ".join(f"{name}: {' and '.join(values)}" for name, values in known.items() if values)
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
     other = "" if same_voice else OTHER_VOICE
     note = f"{escape(origin)}{other} Brackets: 95 % intervals."

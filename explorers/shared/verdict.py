@@ -20,7 +20,7 @@ ROWS = {
 }
 """Names of methods in the results, and the settings that have to be the page's own."""
 TOP_50 = "membership:50"
-NAMES = {name: TITLES[name][0] for name in CARDS} | {"membership": "the target's top 50"}
+NAMES = {name: TITLES[name][0] for name in CARDS} | {"membership": "the large model's top 50"}
 
 
 @dataclass(frozen=True)

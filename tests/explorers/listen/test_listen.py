@@ -231,7 +231,7 @@ def test_the_verdict_names_the_winner_with_at_most_two_numbers_first() -> None:
     *_, floored = verdict_lines(Session(), results | {"floor": Measured(50, 1.0, 0.031)})
     assert floored.endswith("recordings by the same judge 3.1 %.")
     first, *_ = verdict_lines(Session(), results | {"membership": Measured(200, 1.4, 0.2)})
-    assert first == "Over 200 sentences the target's top 50 won: 1.40 times as fast as AR."
+    assert first == "Over 200 sentences the large model's top 50 won: 1.40 times as fast as AR."
     assert verdict_lines(Session(), {}) == []
 
 
