@@ -64,7 +64,7 @@ MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
 def axis(title: str | None, **own: object) -> dict[str, object]:
     """Return a plotly axis that does not zoom, so that a finger on it scrolls the page."""
     lines = {"gridcolor": GRID, "linecolor": INK, "zeroline": False, "ticks": "outside", "ticklen": 3, "tickcolor": INK}
-    return lines | {"title": {"text": title, "font": {"size": 12}, "standoff": 4}, "fixedrange": True} | own
+    return lines | {"title": {"text": title, "font": {"size": 12}, "standoff": 4}, "automargin": True, "fixedrange": True} | own
 
 
 def layout(title: str | None) -> dict[str, object]:

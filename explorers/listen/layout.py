@@ -83,7 +83,7 @@ def create_listen(
         load_judges: called when there is something to judge, or a recording comes without its transcript.
         voice_ids: the names of the voice in the shipped results.
     """
-    in_hand = gr.Radio(list(CARDS), value="pcg", label="Take in hand", visible=False)
+    in_hand = gr.Radio(list(CARDS), value="pcg", label="Chosen take", visible=False)
     shown = session.value.cards["pcg"].shown.take if example else None
     controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
     codec = synthesizer.voice.codec

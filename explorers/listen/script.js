@@ -7,10 +7,6 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const formatted = (number) => number.toLocaleString("en");
 const counted = (number, noun) => `${formatted(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-// What the page promises of the link of a short text, and many programs take.
-const LONG_LINK = 400;
-const lengthNote = (link) => (link.length > LONG_LINK ? `long link: ${counted(link.length, "character")}` : "");
-
 function tag(name, text = "", attributes = {}) {
   const made = document.createElement(name);
   made.textContent = text;

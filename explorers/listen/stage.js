@@ -31,7 +31,7 @@ class Stage extends StageMore {
 
   read() {
     const { state, sounds, then, brought, over } = props.value ?? {};
-    if (!state || state === this.text) return;
+    if (!state || (state === this.text && !brought && !over)) return;
     this.readState(state, sounds);
     if (over) this.pending = false;
     if (over) this.endRun();

@@ -298,7 +298,7 @@ class StageTokens extends StageLanes {
     if (found?.number !== this.shownLane.number) {
       if (this.studying !== this.shownLane.number) trigger("study", {});
       this.studying = this.shownLane.number;
-      return studied.replaceChildren(tag("p", "One second …"));
+      return studied.replaceChildren(tag("p", "The models score the take again …"));
     }
     if (studied.dataset.shown === String(found.number)) return;
     studied.dataset.shown = found.number;
@@ -330,9 +330,6 @@ function estimates(name, rows) {
   return scroll;
 }
 
-// Colours are the style sheet's, and no dash stands twice.
-const DASHES = { M50: "", M25: "7 3", M10: "2 2", "M50<-25": "10 3 2 3", "M50<-10": "4 5" };
-
 function curves(list) {
   const draw = (name, attributes, parent) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -346,9 +343,10 @@ function curves(list) {
   const svg = draw("svg", { viewBox: `0 0 ${most} 100`, preserveAspectRatio: "none", role: "img", "aria-label": `Means: ${label}` }, figure_);
   for (const { name, values } of list) {
     const points = values.flatMap((value, i) => (value === null ? [] : [`${i},${(100 * (1 - value)).toFixed(1)}`]));
-    const colour = `stroke: var(--spoof-${name.replace("<-", "-")})`;
-    if (points.length) draw("polyline", { points: points.join(" "), style: colour, "stroke-dasharray": DASHES[name] ?? "", "vector-effect": "non-scaling-stroke" }, svg);
-    const key = tag("span", `${spoofName(name)} ${mean(values)}`, { class: "stage-curve", style: `border-color: var(--spoof-${name.replace("<-", "-")})` });
+    const look = `--spoof-${name.replace("<-", "-")}`;
+    const style = `stroke: var(${look}); stroke-dasharray: var(${look}-dashes)`;
+    if (points.length) draw("polyline", { points: points.join(" "), style, "vector-effect": "non-scaling-stroke" }, svg);
+    const key = tag("span", `${spoofName(name)} ${mean(values)}`, { class: "stage-curve", style: `border-color: var(${look})` });
     figure_.append(key);
   }
   return figure_;

@@ -44,6 +44,7 @@ STYLES = {
     "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
     "random swap": (INK, "x", "dot"),
 }
+LABELS = {"PCG cosine": "PCG", "membership": "target's top k"}
 DRAFTING = ("SD", "SSD", "PCG cosine")
 DASHES = ("solid", "8px,3px", "3px,3px")
 CAPTIONS = {
@@ -189,7 +190,8 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
 def _curve(name: str, x: Sequence[float], y: Sequence[Estimate], hover: Sequence[object], template: str) -> go.Scatter:
     colour, symbol, dash = STYLES[name]
     return go.Scatter(
-        x=x, y=[e.value for e in y], error_y=bars(y), name=name, mode="lines+markers" if len(x) > 1 else "markers",
+        x=x, y=[e.value for e in y], error_y=bars(y), name=LABELS.get(name, name),
+        mode="lines+markers" if len(x) > 1 else "markers",
         line={"color": colour, "width": 2, "dash": dash}, marker={"color": colour, "size": 9, "symbol": symbol},
         customdata=hover, hovertemplate=f"{template}<extra></extra>",
     )  # fmt: skip

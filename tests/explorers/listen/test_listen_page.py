@@ -76,13 +76,19 @@ def test_the_first_screen_says_what_it_is_plays_and_switches(page: Page, complai
 
 
 @pytest.mark.parametrize("page", [390], indirect=True)
-def test_a_phone_shows_play_early_and_the_knobs_in_a_low_sheet(page: Page) -> None:
+def test_a_phone_shows_the_lanes_first_and_the_knobs_in_a_low_sheet(page: Page) -> None:
     assert page.locator("#play").bounding_box()["y"] <= PLAYER_PIXELS
+    for part in ("strong", '[data-fact="calls"]'):
+        expect(lane(page, "pcg", part)).to_be_in_viewport()
+    assert page.locator("#run").bounding_box()["y"] > lane(page, "pcg").bounding_box()["y"]
     page.locator("#knobs > button").click()
     expect(page.locator("#theta")).to_be_visible()
     assert page.locator("#knobs").bounding_box()["height"] <= 0.41 * 844
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     expect(lane(page, "ar")).to_be_in_viewport()
+    page.set_viewport_size({"width": 844, "height": 390})
+    page.evaluate("scrollTo(0, 0)")
+    expect(page.locator("#play")).to_be_in_viewport()
 
 
 def test_a_visitor_generates_and_what_was_written_comes_back_as_text(page: Page, complaints: list[str]) -> None:
@@ -114,6 +120,14 @@ def test_a_knob_generates_its_method_again_beside_ar(page: Page) -> None:
     expect(lane(page, "pcg", "strong")).to_contain_text("× AR")
     page.locator('[data-part="history"]').click()
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
+
+
+def test_a_field_that_is_emptied_gets_its_number_back(page: Page) -> None:
+    page.locator("#knobs > button").click()
+    page.fill("#theta input[type=number]", "")
+    page.keyboard.press("Tab")
+    expect(page.locator("#theta input[type=number]")).to_have_value("0.3")
+    idle(page)
 
 
 def test_an_error_ends_the_run_and_says_what_to_do(page: Page) -> None:
@@ -182,9 +196,12 @@ def test_a_link_replays_its_take(page: Page, browser: Browser, address: str) -> 
 def test_own_presets_stay_in_the_browser_and_go_when_asked(page: Page) -> None:
     page.locator("#knobs > button").click()
     page.locator('[data-part="share"]').click()
-    page.locator('[data-act="paper"]').first.click()
-    expect(page.locator("#theta input[type=number]")).to_have_value("0.4")
+    page.locator('[data-act="paper"]').last.click()
     expect(page.locator(".stage-status")).to_contain_text("press Generate")
+    page.evaluate("document.querySelector('.stage-status').textContent = ''")
+    page.locator('[data-act="paper"]').first.click()  # the takes are the same, and so is the state
+    expect(page.locator("#theta input[type=number]")).to_have_value("0.4")
+    expect(page.locator(".stage-status")).to_have_text("These takes are of an earlier request: press Generate.")
     page.locator('[data-name="new"]').fill("mine")
     page.locator('[data-act="save"]').click()
     expect(page.locator('[data-act="own"]')).to_have_text("mine")

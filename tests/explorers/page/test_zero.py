@@ -88,9 +88,9 @@ def test_what_is_lent_to_does_the_same(asked: list[int]) -> None:
 
 
 def test_a_refusal_keeps_its_sentence(asked: list[int]) -> None:
-    with pytest.raises(gr.Error, match=r"to is 4, but must be at most 3\."):
+    with pytest.raises(gr.Error, match=r"To must be at most 3\."):
         list(on_gpu(count, lambda to: 1)(4))
-    with pytest.raises(gr.Error, match=r"number is 4, but must be at most 3\."):
+    with pytest.raises(gr.Error, match=r"Number must be at most 3\."):
         on_gpu(double, lambda number: 1)(4)
 
 
@@ -114,7 +114,7 @@ def test_takes_cross_to_the_gpu_and_back(asked: list[int], synthesizer: Synthesi
     alone = synthesizer.take(REQUEST.text, SETTINGS, "two")
     assert last.session.cards["pcg"].shown.take.tokens == alone.tokens
     assert asked == [gpu_seconds(REQUEST.text, 2)]
-    with pytest.raises(gr.Error, match="voice is 'nobody'"):
+    with pytest.raises(gr.Error, match="Voice must be "):
         list(lent(replace(REQUEST, voice="nobody"), Session()))
 
 

@@ -47,14 +47,14 @@ def test_every_endpoint_refuses_every_wrong_kind_of_value(raw: Raw) -> None:
                 asked += 1
         if usual and name in raw.public:
             few_or_many = usual[:-1] if asked % 2 else [*usual, 1]
-            assert refused(raw.ask(name, few_or_many)).startswith("request is ")
+            assert refused(raw.ask(name, few_or_many)).startswith("Request must be ")
     assert asked > 150
 
 
 def test_a_value_that_is_refused_is_no_fault_of_the_server(raw: Raw) -> None:
     for name, values in (("token_group", [17, 5, "cosine"]), ("token_sizes", [5, "cosine"])):
         answer = raw.post("run/predict", json.dumps({"fn_index": raw.endpoints[name]["id"], "data": values}))
-        assert (answer.status_code, answer.json()["error"]) == (422, "theta is 5, but must be a number from 0.2 to 1.")
+        assert (answer.status_code, answer.json()["error"]) == (422, "Theta must be a number from 0.2 to 1.")
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_no_file_but_an_uploaded_one_is_read(raw: Raw, address: str) -> None:
         files += [{**files[0], "is_stream": True}, {**files[0], "url": f"{address}config"}]
         for file in files:
             told = refused(raw.ask(name, [*usual[:place], file, *usual[place + 1 :]]))
-            assert told == f"{field} is 'another file', but must be a file that was uploaded to this page."
+            assert told == f"{field.capitalize()} must be a file that was uploaded to this page."
 
 
 def test_no_file_of_the_server_is_handed_out(raw: Raw) -> None:

@@ -12,8 +12,9 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from explorers.errors import plain
 from explorers.requests import Page, app_options
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 from pcg.serving.protection import LIMITS, Limits
 from tests.explorers.raw import Raw
 from tests.explorers.served import serve
@@ -135,3 +136,16 @@ def test_a_fault_is_one_sentence_with_a_reference(raw: Callable[..., Raw]) -> No
     assert "OverflowError" in told
     assert "secret" not in told
     assert "reference" in told
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (InputError("mean_size", 100_000, "from 1 to 252.75"), "Mean size must be from 1 to 252.75."),
+        (InputError("seed", None, "a whole number from 0 to 9"), "Seed must be a whole number from 0 to 9."),
+        (InputError("text", "it is 'x', but must be y", "English: letters"), "I can only read English letters and digits."),
+        (PCGError("The disk is full."), "The disk is full."),
+    ],
+)
+def test_an_error_says_what_is_allowed_and_not_how_the_value_is_written(error: PCGError, sentence: str) -> None:
+    assert plain(error) == sentence
