@@ -369,5 +369,5 @@ def test_settings_out_of_range_are_one_sentence(address: str, label: str, value_
     usual, labels = raw.usual("generate"), [component["props"].get("label") for component in raw.inputs("generate")]
     usual[labels.index(label)] = value_
     told = raw.ask("generate", usual).told
-    assert told.startswith(label.lower())
+    assert told.startswith(f"{label} must be a ")
     assert told.endswith(".")
