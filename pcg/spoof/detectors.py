@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -84,6 +84,17 @@ class Detector(nn.Module):
         return self.classify(self.pool(x.transpose(1, 2)).squeeze(-1)).squeeze(-1)
 
 
+    @torch.no_grad()
+    def fused(self) -> "Detector":
+        """Return the same function with embeddings that are `width` wide already, half as large to store."""
+        if self.config.code_width is None:
+            return self
+        smaller = Detector(replace(self.config, code_width=None))
+        state = {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("enter.")}
+        smaller.load_state_dict(state | {"embedding.weight": self.enter(self.embedding.weight)})
+        return smaller.eval()
+
+
 FORMAT = 1
 SHIPPED = ASSETS / "detectors"
 STEP = 5
@@ -147,7 +158,7 @@ def save_detectors(
 ) -> None:
     """Write the folder that `load_detectors` reads, weights in `dtype`."""
     for resolution in RESOLUTIONS:
-        detector, part = by_name[resolution.name], folder / resolution.key
+        detector, part = by_name[resolution.name].fused(), folder / resolution.key
         write_json(part / "config.json", asdict(detector.config))
         tensors = {key: t.to(dtype).contiguous() for key, t in detector.state_dict().items()}
         write_safetensors(part / "model.safetensors", tensors)

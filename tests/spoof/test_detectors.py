@@ -113,6 +113,18 @@ def test_what_is_saved_is_loaded(trained: Detectors, tmp_path: Path) -> None:
         load_detectors(tmp_path)
 
 
+def test_embeddings_of_another_width_are_stored_at_that_of_the_detector(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    wide = {r.name: Detector(DetectorConfig.small(CODES, 32)).eval() for r in RESOLUTIONS}
+    save_detectors(tmp_path, "wide", wide, torch.float32)
+    segments = torch.stack([u[:50] for u in utterances(4, 0.1, 11)])
+    again = load_detectors(tmp_path)
+    assert again.by_name["M50"].config.code_width is None
+    for resolution in (M50, M50_10):
+        expected = Detectors("wide", wide).real(resolution, segments)
+        assert torch.allclose(again.real(resolution, segments), expected, atol=1e-6)
+
+
 def test_segments_survive_the_disk(tmp_path: Path) -> None:
     made = toy(5, 13)
     made.save(tmp_path / "held_out.safetensors")
