@@ -83,7 +83,6 @@ class Detector(nn.Module):
             x = self.dropout(block(x, real, rotary))
         return self.classify(self.pool(x.transpose(1, 2)).squeeze(-1)).squeeze(-1)
 
-
     @torch.no_grad()
     def fused(self) -> "Detector":
         """Return the same function with embeddings that are `width` wide already, half as large to store."""
