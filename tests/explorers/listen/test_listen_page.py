@@ -122,6 +122,14 @@ def test_a_knob_generates_its_method_again_beside_ar(page: Page) -> None:
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
 
 
+def test_a_field_that_is_emptied_gets_its_number_back(page: Page) -> None:
+    page.locator("#knobs > button").click()
+    page.fill("#theta input[type=number]", "")
+    page.keyboard.press("Tab")
+    expect(page.locator("#theta input[type=number]")).to_have_value("0.3")
+    idle(page)
+
+
 def test_an_error_ends_the_run_and_says_what_to_do(page: Page) -> None:
     page.fill("#text textarea", "مرحبا بالعالم")
     page.click("#run")
