@@ -13,6 +13,7 @@ from pcg.asr.embedded import load_recogniser
 from pcg.asr.word_search import Lexicon
 from pcg.errors import AssetError
 from pcg.experiments.store import Store
+from pcg.experiments.traces import Traces
 from pcg.files import LIST, check_checksums, renew_checksums, write_checksums
 from pcg.metrics.intelligibility import read_sentences
 from pcg.places import ASSETS, PROJECT
@@ -25,6 +26,7 @@ LOADERS: dict[str, Callable[[Path], object]] = {
     "detectors": load_detectors,
     "example": read_example,
     "results": lambda folder: Store(folder).all(),
+    "traces": Traces.read,
     "evaluation": lambda folder: read_sentences(path=folder / "sentences.txt"),
 }
 SHIPPED = [
