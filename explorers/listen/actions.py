@@ -262,7 +262,7 @@ def stopped(session: Session | None) -> str:
     """Name the takes that a stopped run has finished. session: that of the run, None before it began."""
     cards = session.cards.items() if session else ()
     fresh = [TITLES[key][0] for key, card in cards if not card.outdated]
-    return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped. What you heard can be played again."
+    return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped before a take was finished."
 
 
 def while_waiting(speech: object, synthesizer: Synthesizer) -> Iterator[str]:

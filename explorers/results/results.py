@@ -34,9 +34,9 @@ from pcg.places import ASSETS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
-SHIPPED, OWN = "shipped", "own"
-FOLDERS = {SHIPPED: ASSETS / "results", OWN: Path("runs") / "results"}
-SOURCES = {SHIPPED: "shipped with this project", OWN: "runs on this server"}
+SHIPPED, LOSSY, OWN = "shipped", "lossy", "own"
+FOLDERS = {SHIPPED: ASSETS / "results", LOSSY: ASSETS / "lossy", OWN: Path("runs") / "results"}
+SOURCES = {SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", OWN: "runs on this server"}
 SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 SHIPPED_JUDGES = "whisper,embedded"
 PAGE = "report.html"
@@ -100,7 +100,8 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
     other = "" if same_voice else OTHER_VOICE
     note = f"{escape(origin)}{other} Brackets: 95 % intervals."
-    lines = "".join(f"<li>{escape(line)}</li>" for line in winner_lines(measured(results)))
+    won = [] if source == LOSSY else winner_lines(measured(results))  # which has rules that the sentences do not know
+    lines = "".join(f"<li>{escape(line)}</li>" for line in won)
     return f'<ol class="results-verdict">{lines}</ol><p class="results-note">{note}</p>'
 
 
@@ -168,7 +169,7 @@ def create_results(
     """Lay the panel out within `page`. spec: the voice and the judges, loaded at the first run; folders: where the results
     of each of SOURCES are."""
     folders = folders or FOLDERS
-    sources = [source for source in SOURCES if source == OWN or (folders[source] / RESULTS).is_file()]
+    sources = [name for name in SOURCES if name == OWN or (name in folders and (folders[name] / RESULTS).is_file())]
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         verdict = gr.HTML("", apply_default_css=False, elem_id="results-verdict")
@@ -227,7 +228,7 @@ def create_results(
     def write(source: str) -> object:
         folder = folders.get(source, folders[OWN])
         with showing_errors():
-            out = folders[OWN].parent / source / PAGE if source == SHIPPED else folder / PAGE
+            out = folders[OWN].parent / source / PAGE if source != OWN else folder / PAGE
             results = read_results(folder)
             if results is None:
                 raise PCGError(NO_RESULTS)
@@ -238,7 +239,7 @@ def create_results(
     gr.on(
         [page.load, source.input], show_source, source, places, trigger_mode="always_last", show_progress="hidden",
         concurrency_limit=1, api_name="experiments",
-        api_description="The results of a source, shipped or own: a record with every table; then HTML and figures.",
+        api_description="The results of a source, shipped, lossy or own: a record with every table; then HTML and figures.",
     )  # fmt: skip
     queued = queued_beside(status)
     running = start.click(

@@ -164,7 +164,7 @@ def test_a_bad_recording_is_told_at_the_upload(
 def test_what_a_stopped_run_has_finished_is_named(speaker: Speaker) -> None:
     session = last(generate(speaker, replace(REQUEST, method="sd"), Session()))
     assert stopped(session) == "Stopped. Finished: AR, SD."
-    assert stopped(None) == "Stopped. What you heard can be played again."
+    assert stopped(None) == "Stopped before a take was finished."
 
 
 def test_a_silent_or_tiny_take_claims_no_speed(synthesizer: Synthesizer) -> None:
