@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-SHIPPED = ("voice", "recogniser", "detectors", "evaluation")
+SHIPPED = ("voice", "recogniser", "detectors", "evaluation", "traces")
 
 setup(
     packages=[*find_packages(include=["pcg", "pcg.*"]), "pcg.assets"],

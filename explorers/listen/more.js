@@ -1,8 +1,20 @@
 // The history, the menu "Share", the idea to hear, and "Can you tell?".
 
 const OWN_PRESETS = "pcg-lab-own-presets";
+const EARLIER = "pcg-lab-earlier-takes";
+const MOST_EARLIER = 24;
 const LONGEST_NAME = 40;
 const LARGEST_FILE = 20 << 20;
+
+/** A list that this browser keeps; empty where it holds none. */
+function stored(key) {
+  try {
+    const list = JSON.parse(localStorage.getItem(key) ?? "[]");
+    return Array.isArray(list) ? list.filter(Boolean) : [];
+  } catch {
+    return [];
+  }
+}
 
 class StageMore extends StageTokens {
   listenMore() {
@@ -18,6 +30,7 @@ class StageMore extends StageTokens {
       });
     takes.addEventListener("click", ({ target }) => {
       if (target.dataset.use) trigger("use", { number: Number(target.dataset.use) });
+      if (target.dataset.link) trigger("use", { link: target.dataset.link });
       if (target.dataset.hear) this.hearFile(target.dataset.hear, target);
     });
     sharePanel.addEventListener("click", ({ target }) => target.dataset.act && this.act(target.dataset.act, target.dataset.name));
@@ -30,8 +43,9 @@ class StageMore extends StageTokens {
   drawPanels() {
     const { menus, historyPanel, sharePanel, takes } = this.parts;
     menus.hidden = !this.history.length;
-    this.parts.history.hidden = this.history.length < 2;
-    if (!historyPanel.hidden) takes.replaceChildren(...this.history.map((take) => this.row(take)));
+    const earlier = this.rememberTakes();
+    this.parts.history.hidden = this.history.length + earlier.length < 2;
+    if (!historyPanel.hidden) takes.replaceChildren(...this.history.map((take) => this.row(take)), ...earlier.map((take) => this.earlierRow(take)));
     if (!sharePanel.hidden) this.drawShare();
   }
 
@@ -48,15 +62,26 @@ class StageMore extends StageTokens {
     return row;
   }
 
+  /** Keep the links of the visitor's takes in the browser; return those of before the page was reloaded, the newest first. */
+  rememberTakes() {
+    const made = this.history.filter(({ link, recorded }) => link && !recorded).map(({ title, text, link }) => ({ title, text, link }));
+    const before = stored(EARLIER).filter(({ link, text }) => typeof text === "string" && link && !this.history.some((take) => take.link === link));
+    if (made.length) localStorage.setItem(EARLIER, JSON.stringify([...made, ...before].slice(0, MOST_EARLIER)));
+    return before;
+  }
+
+  earlierRow({ title, text, link }) {
+    const row = tag("li");
+    const said = tag("p");
+    said.append(tag("b", `${title}: `), tag("span", `“${text}”`), tag("small", "of before the page was reloaded"));
+    row.append(tag("button", "Generate again", { type: "button", "data-link": link }), said);
+    return row;
+  }
+
   // Sharing.
 
   get ownPresets() {
-    try {
-      const own = JSON.parse(localStorage.getItem(OWN_PRESETS) ?? "[]");
-      return Array.isArray(own) ? own.filter(({ name, settings }) => typeof name === "string" && settings) : [];
-    } catch {
-      return [];
-    }
+    return stored(OWN_PRESETS).filter(({ name, settings }) => typeof name === "string" && settings);
   }
 
   drawShare() {

@@ -154,6 +154,7 @@ def _row(shown: ShownTake, session: Session, origin: Origin, voices: Collection[
     knobs = [*KNOBS[settings.method], "temperature", "seed"]
     return {
         "number": session.number_of(shown),
+        "recorded": shown.recorded,
         "title": f"{TITLES[settings.method][0]}, seed {settings.seed}",
         "method": settings.method,
         "text": take.text,
@@ -179,7 +180,6 @@ def _lane(
         "key": key,
         "name": TITLES[key][0] if key in TITLES else f"#{session.number_of(shown)}",
         "outdated": outdated,
-        "recorded": shown.recorded,
         "cut": take.hit_limit,
         "speed": round(take.tokens_per_second),
         "accepted": take.acceptance_rate,

@@ -104,6 +104,9 @@ def test_a_visitor_generates_and_what_was_written_comes_back_as_text(page: Page,
     expect(page.locator(".stage-words")).to_contain_text("<img")
     for key in ("ar", "sd", "ssd", "pcg"):
         expect(lane(page, key)).to_have_attribute("data-outdated", "false")
+    expect(lane(page, "pcg", "small")).to_contain_text(
+        re.compile("understood|misheard")
+    )  # what the judge heard, for all to see
     page.locator('[data-part="history"]').click()
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("<img")
     page.locator('[data-part="takes"] [data-use]').last.click()
@@ -191,6 +194,22 @@ def test_a_link_replays_its_take(page: Page, browser: Browser, address: str) -> 
     idle(other)
     expect(lane(other, "pcg", '[data-fact="calls"]')).to_have_text(calls)
     other.close()
+
+
+def test_the_history_survives_a_reload(page: Page) -> None:
+    page.fill("#text textarea", "hello, yes!")
+    page.click("#run")
+    idle(page)
+    page.reload()
+    expect(page.locator(READY)).to_be_visible()
+    page.locator('[data-part="history"]').click()
+    again = page.locator('[data-part="takes"] li', has_text="of before the page was reloaded")
+    expect(again).to_have_count(4)
+    expect(again.first).to_contain_text("hello, yes!")
+    again.first.locator("button").click()
+    expect(page.locator(".stage-words")).to_contain_text("hello, yes!")
+    idle(page)
+    expect(page.locator("#text textarea")).to_have_value("hello, yes!")
 
 
 def test_own_presets_stay_in_the_browser_and_go_when_asked(page: Page) -> None:
