@@ -104,9 +104,7 @@ def test_a_visitor_generates_and_what_was_written_comes_back_as_text(page: Page,
     expect(page.locator(".stage-words")).to_contain_text("<img")
     for key in ("ar", "sd", "ssd", "pcg"):
         expect(lane(page, key)).to_have_attribute("data-outdated", "false")
-    expect(lane(page, "pcg", "small")).to_contain_text(
-        re.compile("understood|misheard")
-    )  # what the judge heard, for all to see
+    expect(lane(page, "pcg", "small")).to_contain_text(re.compile("understood|misheard"))  # by the judge
     page.locator('[data-part="history"]').click()
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("<img")
     page.locator('[data-part="takes"] [data-use]').last.click()
