@@ -3,7 +3,7 @@ import re
 import pytest
 
 from explorers.shared.readout import failure_html
-from pcg.errors import InputError, counted
+from pcg.errors import PCGError, counted
 from pcg.places import PROJECT
 
 # A count before a fixed plural: "{count} tokens" in Python, "${count} tokens" in a script.
@@ -27,7 +27,7 @@ def test_no_count_stands_before_a_fixed_plural(folder: str) -> None:
 
 
 def test_a_failure_tells_its_reason_as_text() -> None:
-    assert "text is '&lt;b&gt;', but must be English." in failure_html(InputError("text", "<b>", "English"))
+    assert "&lt;b&gt; could not be read." in failure_html(PCGError("<b> could not be read."))
 
 
 @pytest.mark.parametrize(

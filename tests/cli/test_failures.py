@@ -82,7 +82,7 @@ def test_a_package_that_is_not_here_is_one_sentence_that_tells_how_it_comes(monk
     assert refused(["serve"], capsys) == said
 
 
-@pytest.mark.parametrize(("listener", "code", "told"), [("full", 2, "pcg: Unexpected OSError"), ("gone", 141, "")])
+@pytest.mark.parametrize(("listener", "code", "told"), [("full", 2, "pcg: The disk is full"), ("gone", 141, "")])
 def test_standard_output_that_takes_nothing_ends_the_command_without_a_traceback(tmp_path, listener, code, told):
     run = f"import sys; from pcg import errors; from pathlib import Path; errors.LOG = Path({str(tmp_path / 'errors.log')!r}); "
     run += "from pcg.cli import main; sys.exit(main(['experiment', 'list']))"

