@@ -56,6 +56,8 @@ def measure(repeats: int) -> dict[str, object]:
             figures |= _times(page, repeats) if repeats else {}
             phone = opened(browser, address, PHONE, console)
             figures["phone_player_y"] = phone.locator(READY).first.bounding_box()["y"]
+            for each in (page, phone):  # before the server is gone, which is no fault of the page
+                each.close()
         browser.close()
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
 
