@@ -33,7 +33,9 @@ WORST = {
 
 
 @pytest.mark.parametrize("family", ["embedded", "llasa", "neutts"])
-@pytest.mark.parametrize("text", WORST.values(), ids=WORST)
+@pytest.mark.parametrize(
+    "text", [pytest.param(WORST[name], id=name, marks=[pytest.mark.slow] * (name == "hyphens")) for name in WORST]
+)
 def test_no_piece_of_a_text_is_longer_than_the_voices_longest(request, synthesizer, family, text):
     speaking = synthesizer if family == "embedded" else request.getfixturevalue(family)
     reader, pieces = speaking.voice.reader, speaking.chunks(check_text(text))
