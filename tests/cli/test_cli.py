@@ -138,7 +138,7 @@ def test_verified_takes_are_poured_whole_and_need_a_word(model, monkeypatch, cap
 
 
 def hear_in_turn(monkeypatch, texts):
-    """Replace the judge of words by one that hears `texts`, whatever is said."""
+    """Replace the judge of words by one that hears `texts` in turn."""
     coming = iter(texts)
 
     class Judge:
