@@ -14,7 +14,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7860
 OUT ?= build/space
 
-OTHERS := $(foreach name,nodeps dev mcp train cluster,-r requirements-$(name).txt)
+OTHERS := $(foreach name,nodeps dev mcp train cluster int8,-r requirements-$(name).txt)
 
 .PHONY: app test test-all lint audit lock gpu-check hub-generate space space-test clean
 

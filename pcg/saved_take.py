@@ -68,7 +68,7 @@ class Origin(Checked):
         max_length=LONGEST_NAME,
         description="trained, none, a name, or layers of the target as in layers:0,1",
     )
-    precision: Literal["", "float32", "bfloat16"] = ""
+    precision: Literal["", "float32", "bfloat16", "int8"] = ""
 
     model_config = ConfigDict(regex_engine="python-re")  # DRAFTS looks ahead
 

@@ -17,14 +17,15 @@ from torch import Tensor
 from pcg.bench.shapes import PROMPT, Forced, copy_bandwidth, random_pair, shape_of, tokens_per_second
 from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
 from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
+from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import AnyDraft
-from pcg.decode.speculative import Request
+from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import read_feature_draft
 from pcg.models.llama import DecodingLlama
-from pcg.models.weights import Vocabulary, read_checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, Vocabulary, read_checkpoint, read_tensors
 from pcg.places import ASSETS
 from pcg.rules import Coins, Rule, coarse, exact, tolerant
 from pcg.sampling import Plain
@@ -40,7 +41,8 @@ STEADY = 0.05
 REFERENCE = "ð_i_ _ˈO_l_d_ _b_ˈO_t_ _m_ˈu_v_d_ _s_l_ˈO_l_i_ _ə_l_ˈɔ_ŋ_ _ð_ə_ _ɹ_ˈɪ_v_ə_ɹ_."
 SENTENCE = "p_l_ˈi_z_ _k_ˈɔ_l_ _ð_ə_ _d_ˈɑ_k_t_ə_ɹ_ _b_ə_f_ˈɔ_ɹ_ _n_ˈI_n_,_ _æ_n_d_ _b_ɹ_ˈɪ_ŋ_ _ð_ə_ _b_l_ˈu_ _b_ˈɑ_k_s_."
 """What the embedded voice reads here, as its G2P would give it: a bare machine has none."""
-VOICE = "heart"
+VOICE, LIMIT = "heart", 400
+"""Who says it, and more tokens than it needs."""
 
 
 def over(speed: float, before: float, after: float) -> float | None:
@@ -59,6 +61,7 @@ def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int
         sections[name] = lambda name=name: shape_figures(name, device)
     sections["embedded"] = lambda: embedded_figures(device)
     sections["batches"] = lambda: batch_figures(shapes[0], device)
+    sections["int8"] = lambda: int8_figures(shapes[0], device)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     found: dict[str, object] = {"device": name, "torch": torch.__version__, "cpus": os.cpu_count(), "load": os.getloadavg()[0]}
     for name, measure in sections.items():
@@ -197,9 +200,8 @@ def _request(target: DecodingLlama, rule: Rule | None, lookahead: int) -> Reques
     return Request(Prompt.counted(ids), 64, torch.Generator().manual_seed(0), Plain(1.0), rule, lookahead)
 
 
-def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 400) -> dict[str, object]:
-    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3): tokens/s, tokens a call, and speed over AR,
-    to the end of speech; `limit` is more than the sentence needs."""
+def embedded_voice(device: str, folder: Path = ASSETS / "voice") -> tuple[Checkpoint, Vocabulary, Prompt, Tensor]:
+    """Return the embedded voice's target, its vocabulary, a prompt, and how often the corpus used each code."""
     card = json.loads((folder / "voice.json").read_text(encoding="utf-8"))
     reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
     codes = torch.tensor(card["voices"][VOICE]["codes"])
@@ -207,10 +209,16 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 
     vocabulary = Vocabulary(len(usage), reader.first_code, reader.end)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     checkpoint = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
-    target, draft = DecodingLlama(checkpoint, vocabulary), read_feature_draft(folder / "draft", checkpoint, vocabulary)
     number = {symbol: i for i, symbol in enumerate(reader.symbols)}
     spoken, wanted = ([number[symbol] for symbol in words.split("_")] for words in (REFERENCE, SENTENCE))
-    prompt = reader.assemble(spoken, codes, wanted)
+    return checkpoint, vocabulary, reader.assemble(spoken, codes, wanted), usage
+
+
+def embedded_figures(device: str, folder: Path = ASSETS / "voice") -> dict[str, object]:
+    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3), to the end of speech: tokens/s, tokens a call,
+    and speed over AR."""
+    checkpoint, vocabulary, prompt, usage = embedded_voice(device, folder)
+    target, draft = DecodingLlama(checkpoint, vocabulary), read_feature_draft(folder / "draft", checkpoint, vocabulary)
     embedding = checkpoint.embedding[vocabulary.first_code : vocabulary.first_code + vocabulary.codes].float().cpu()
     groups = build_neighbours(embedding, 0.3, usage > 0, device).groups_at(0.3)
     rules = {"ar": None, "sd": exact, "ssd": tolerant(0.3), "pcg": coarse(groups, "thinning"), "ar again": None}
@@ -219,7 +227,7 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice", limit: int = 
         for seed in (-1, *range(4)):  # the first one warms up
             if seed == 0:
                 begun, tokens, rounds = perf_counter(), 0, 0
-            request = Request(prompt, limit, torch.Generator().manual_seed(max(0, seed)), Plain(0.8), rule, 3 if rule else 0)
+            request = Request(prompt, LIMIT, torch.Generator().manual_seed(max(0, seed)), Plain(0.8), rule, 3 if rule else 0)
             steps = [step[0] for step in pool.decode(target, draft if rule else None, [request])]
             if seed >= 0:
                 tokens, rounds = tokens + sum(len(r.tokens) for r in steps), rounds + len(steps)
@@ -245,6 +253,36 @@ def batch_figures(name: str, device: str) -> dict[str, object]:
         after = tokens_per_second(pool, target, None, None, 0, 1, rows)
         found[str(rows)] = {"ar": round(before, 1), "sd": round(speed, 1), "over_ar": over(speed, before, after)}
     return found
+
+
+def int8_figures(name: str, device: str, samples: int = 8) -> dict[str, object]:
+    """Tell what weights of 8 bits give and cost.
+
+    Returns:
+        speedup: tokens/s over those with 16 bits, on random weights of a shape, by AR and by rounds of 3 with forced acceptance
+        .6; None where AR was not steady. nats: -log of a token's probability in the embedded voice's own samples, by its
+        weights as they are and by those of 8 bits.
+    """
+    pool, pair, rounded = DevicePool(), random_pair(shape_of(name), device), random_pair(shape_of(name), device, int8=True)
+    before = tokens_per_second(pool, pair[0], None, None, 0, 1)
+    ar = tokens_per_second(pool, rounded[0], None, None, 0, 1)
+    drafted = [tokens_per_second(pool, *each, Forced(0.6), 3, 1) for each in (pair, rounded)]
+    after = tokens_per_second(pool, pair[0], None, None, 0, 1)
+    steady = over(ar, before, after)
+    checkpoint, vocabulary, prompt, _ = embedded_voice(device)
+    models = {name: DecodingLlama(checkpoint, vocabulary, int8=name == "int8") for name in ("as they are", "int8")}
+    nats, count = dict.fromkeys(models, 0.0), 0
+    for seed in range(samples):
+        request = Request(prompt, LIMIT, torch.Generator().manual_seed(seed), Plain(0.8))
+        tokens = [token for step in decode_on_host(models["as they are"], None, [request]) for token in step[0].tokens]
+        count += len(tokens)
+        for name, model in models.items():
+            runner = ModelRunner(model, [prompt], len(tokens) + 1)
+            runner.prefill()
+            log_probs = (runner.feed([0], [tokens], len(tokens) + 1)[0].float() / 0.8).log_softmax(-1)
+            nats[name] -= float(log_probs[range(len(tokens)), tokens].sum())
+    speedup = {"ar": steady, "rounds": steady and round(drafted[1] / drafted[0], 3)}
+    return {"speedup": speedup, "nats": {name: round(total / count, 4) for name, total in nats.items()}}
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def shape_of(name: str) -> ModelShape:
     return SHAPES[name]
 
 
-def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, DecodingLlama]:
-    """Return target and draft of a shape, in bfloat16 on a GPU."""
+def random_pair(shape: ModelShape, device: str, int8: bool = False) -> tuple[DecodingLlama, DecodingLlama]:
+    """Return target and draft of a shape, in bfloat16 on a GPU. int8: with weights of 8 bits."""
     vocabulary = Vocabulary(shape.codes, shape.others, 0)
     config = LlamaConfig(
         vocab_size=shape.others + shape.codes,
@@ -109,7 +109,7 @@ def random_pair(shape: ModelShape, device: str) -> tuple[DecodingLlama, Decoding
     with torch.device(device):
         target = LlamaForCausalLM(config).to(config.dtype).eval()
         draft = layer_subset(target, shape.draft_layers).to(config.dtype).eval()
-    return DecodingLlama(target, vocabulary), DecodingLlama(draft, vocabulary)
+    return DecodingLlama(target, vocabulary, int8=int8), DecodingLlama(draft, vocabulary, int8=int8)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ MODEL: Options = {
     "model": (str, "embedded", MODEL_HELP),
     "draft": (str, AUTO, "auto, the name of a draft of the voice, layers:0,1,27, none, or a folder"),
     "device": (str, "cpu", "cpu, or cuda with CUDA graphs"),
-    "precision": (str, AUTO, "of the target's products: float32, bfloat16, or auto: bfloat16 where the machine has it"),
+    "precision": (str, AUTO, "float32, bfloat16, int8 (weights of 8 bits), or auto: bfloat16 where the machine has it"),
 }
 SPEAKER: Options = {
     "voice": (str, None, "a voice of the model [default: its first]"),

@@ -5,8 +5,8 @@ rope scaling and tied or untied head; a `Qwen2ForCausalLM` is the same with bias
 transformers remains the one that trains and saves.
 """
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from pcg.models.kernel.attention import SLOTS, rounded_shapes
 from pcg.models.kernel.packing import Packed, fits, in_large_pages, is_bfloat16, lanes_here, pack, words_here
 from pcg.models.kernel.passes import TOKENS_AT_ONCE, draft_turns, read_tokens
-from pcg.models.weights import Checkpoint, FusedWeights, Vocabulary
+from pcg.models.weights import Checkpoint, FusedWeights, Vocabulary, bytes_of, eight_bits, has_eight_bits
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
@@ -88,7 +88,7 @@ class DecodingLlama:
     compiled: whether a CPU in float32 reads a few tokens by the compiled kernel, and not by PyTorch; where a shape does not
     suit the kernel (`packing.fits`), PyTorch reads them after all. lanes: floats in a vector of the CPU. rounded: whether the
     kernel rounds what it multiplies to bfloat16, as a GPU does, where the CPU has such products and the weights are exact in
-    bfloat16; sums, attention and logits stay in float32.
+    bfloat16; sums, attention and logits stay in float32. int8: whether matrices and head are rounded to 8 bits.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class DecodingLlama:
         compiled: bool = True,
         lanes: int | None = None,
         rounded: bool = False,
+        int8: bool = False,
     ) -> None:
         read = model if isinstance(model, Checkpoint) else Checkpoint.of(model)
         self.vocabulary = vocabulary
@@ -105,9 +106,11 @@ class DecodingLlama:
         self.embedding, self.norm = read.embedding, read.norm
         self.head = read.head[vocabulary.model_ids().to(read.head.device)]
         self.inverse_frequency, self.rope_scale = read.inverse_frequency, read.rope_scale
-        self.weights = FusedWeights.fuse(read)
+        self.weights, self.int8 = FusedWeights.fuse(read), int8
+        if int8:
+            self.weights, self.head = self.weights.in_eight_bits(), eight_bits(self.head)
         self._lanes = lanes_here() if lanes is None else lanes
-        self.compiled = compiled and fits(self.weights, self.dim, self._lanes)
+        self.compiled = compiled and not int8 and fits(self.weights, self.dim, self._lanes)
         exact = rounded and self.compiled and is_bfloat16([*self.weights.matrices, self.head])
         self._words = words_here(self._lanes, self.weights.inputs) if exact else None
         self.rounded = self._words is not None
@@ -118,13 +121,15 @@ class DecodingLlama:
 
     @property
     def precision(self) -> str:
-        """Of its matrix products: "float32" or "bfloat16"."""
+        """Of its matrix products: "float32", "bfloat16", or "int8" where the weights have 8 bits."""
+        if self.int8:
+            return "int8"
         return "bfloat16" if self.rounded or self.embedding.dtype == torch.bfloat16 else "float32"
 
     @property
     def bytes_per_step(self) -> int:
         """Bytes of weights that one step of any number of tokens reads at least: all but the embedding."""
-        return self._packed.bytes if self.compiled else self.weights.bytes + self.head.nbytes + self.norm.nbytes
+        return self._packed.bytes if self.compiled else self.weights.bytes + bytes_of(self.head) + self.norm.nbytes
 
     @cached_property
     def _packed(self) -> Packed:
@@ -233,7 +238,7 @@ class DecodingLlama:
             x = run_layer(self, layer, x, rotary, cache, slots, mask, rows)
             if layer + 1 in cache.tapped:
                 cache.taps[where[:, None], slots, cache.tapped.index(layer + 1)] = x
-        return F.linear(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
+        return product(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
     def draft(self, turns: "Turns", cache: Cache) -> "Drawn":
         """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
@@ -273,7 +278,7 @@ def run_layer(
     cos, sin = (table[:, None] for table in rotary)
     where = (torch.arange(batch, device=x.device) if rows is None else rows)[:, None]
     bias = w.qkv_bias[layer] if w.qkv_bias.shape[1] else None
-    qkv = F.linear(F.rms_norm(x, x.shape[-1:], w.norm[layer], model.epsilon), w.qkv[layer], bias)
+    qkv = product(F.rms_norm(x, x.shape[-1:], w.norm[layer], model.epsilon), w.qkv[layer], bias)
     qkv = qkv.view(batch, count, -1, model.dim).transpose(1, 2)
     rotated = qkv[:, : model.heads + model.kv_heads]
     rotated = rotated * cos + rotated.roll(model.dim // 2, -1) * sin
@@ -283,9 +288,29 @@ def run_layer(
     keys, values = (t[:, :, :width] if rows is None else t[rows, :, :width] for t in (keys, values))
     grouped = model.heads != model.kv_heads
     mixed = F.scaled_dot_product_attention(rotated[:, : model.heads], keys, values, mask, enable_gqa=grouped)
-    x = x + F.linear(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[layer])
-    gate, up = F.linear(F.rms_norm(x, x.shape[-1:], w.mlp_norm[layer], model.epsilon), w.gate_up[layer]).chunk(2, -1)
-    return x + F.linear(F.silu(gate) * up, w.down[layer])
+    x = x + product(mixed.transpose(1, 2).reshape(batch, count, -1), w.out[layer])
+    gate, up = product(F.rms_norm(x, x.shape[-1:], w.mlp_norm[layer], model.epsilon), w.gate_up[layer]).chunk(2, -1)
+    return x + product(F.silu(gate) * up, w.down[layer])
+
+
+MOST_COMPILED = 16
+"""Tokens of a row: each number of them is compiled for itself."""
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x weight^T + bias.
+
+    For a few tokens on a GPU, weights of 8 bits take a compiled kernel that reads them as they are; PyTorch's own would write
+    them out in 16 bits first.
+    """
+    compiled = x.is_cuda and x.shape[1] <= MOST_COMPILED and has_eight_bits(weight)
+    return (_compiled_linear() if compiled else F.linear)(x, weight, bias)
+
+
+@cache
+def _compiled_linear() -> Callable[..., Tensor]:
+    torch._dynamo.config.recompile_limit = 256  # shapes of rows, tokens and matrices
+    return torch.compile(F.linear, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
 class Turns(NamedTuple):

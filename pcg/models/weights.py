@@ -1,6 +1,7 @@
 """A Llama or a Qwen2 as named tensors and the few numbers that say how to use them, and which of its ids are speech."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from pcg.errors import AssetError, first_line
+from pcg.errors import AssetError, PCGError, first_line
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2ForCausalLM
@@ -145,6 +146,11 @@ class FusedWeights:
             down=stack("mlp.down_proj.weight"),
         )
 
+    def in_eight_bits(self) -> "FusedWeights":
+        """Return the same with matrices of 8 bits (`eight_bits`), a tuple of one a layer."""
+        names = ("qkv", "out", "gate_up", "down")
+        return replace(self, **{name: tuple(eight_bits(matrix) for matrix in getattr(self, name)) for name in names})
+
     @property
     def layers(self) -> int:
         return len(self.norm)
@@ -160,7 +166,31 @@ class FusedWeights:
 
     @property
     def bytes(self) -> int:
-        return sum(getattr(self, f.name).nbytes for f in fields(self))
+        return sum(bytes_of(weight) for f in fields(self) for weight in getattr(self, f.name))
+
+
+def eight_bits(matrix: Tensor) -> Tensor:
+    """Round `matrix [out, in]` to whole numbers of 8 bits with one scale an output, by torchao; raise PCGError without it."""
+    logging.disable(logging.WARNING)  # it tells of kernels that it has not got here
+    try:
+        from torchao.quantization import Int8WeightOnlyConfig, quantize_
+    except ImportError as error:
+        how = 'pip install -r requirements-int8.txt in a checkout, pip install "pcg-lab[int8] @ git+URL" elsewhere'
+        raise PCGError(f"Weights of 8 bits need the package torchao: {how}.") from error
+    finally:
+        logging.disable(logging.NOTSET)
+    module = nn.Linear(*matrix.shape[::-1], bias=False, device="meta")
+    module.weight = nn.Parameter(matrix, requires_grad=False)
+    quantize_(module, Int8WeightOnlyConfig())
+    return module.weight
+
+
+def has_eight_bits(weight: Tensor) -> bool:
+    return hasattr(weight, "qdata")
+
+
+def bytes_of(weight: Tensor) -> int:
+    return weight.qdata.nbytes + weight.scale.nbytes if has_eight_bits(weight) else weight.nbytes
 
 
 def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":

@@ -123,8 +123,10 @@ class Draft:
     notice: str
 
 
-def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False) -> Draft:
-    """The draft that `choice` asks for, on the device and in the type of `target`. rounded: see `DecodingLlama`.
+def choose_draft(
+    choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False, int8: bool = False
+) -> Draft:
+    """The draft that `choice` asks for, on the device and in the type of `target`. rounded, int8: see `DecodingLlama`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "none",
     NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
@@ -132,10 +134,11 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
     """
     if choice == NONE:
         return Draft(NONE, None, NO_DRAFT)
+    products = {"rounded": rounded, "int8": int8}
     origin = find_draft(choice, target.layers, folder)
     if not isinstance(origin, Path):
         kind = LAYERS + ",".join(map(str, origin))
-        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, rounded=rounded), untrained_notice(kind))
+        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, **products), untrained_notice(kind))
     named = named_draft(choice, folder)
     kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
     if kind.startswith(FOLDER):  # the voice's own came with it
@@ -146,7 +149,7 @@ def choose_draft(choice: str, target: Checkpoint, vocabulary: Vocabulary, folder
     known, wanted = len(draft.embedding), len(target.embedding)
     if known != wanted:
         raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
-    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary, rounded=rounded), "")
+    return Draft(kind, DecodingLlama(draft.to(target.embedding.device), vocabulary, **products), "")
 
 
 def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int, ...]:
@@ -221,8 +224,8 @@ def _digest(folder: Path) -> str:
 FORMAT = 2
 REFERENCE_SUFFIX = ".safetensors"
 DEVICES = ("cpu", "cuda")
-FLOAT32, BFLOAT16 = "float32", "bfloat16"
-PRECISIONS = (AUTO, FLOAT32, BFLOAT16)
+FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
+PRECISIONS = (AUTO, FLOAT32, BFLOAT16, INT8)
 EMBEDDED = ASSETS / "voice"
 REFERENCE_SECONDS = (1.0, 10.0)
 CHUNK_SECONDS = 9.6
@@ -266,7 +269,7 @@ class Voice:
 
     @property
     def precision(self) -> str:
-        """Of the target's matrix products: "float32" or "bfloat16"."""
+        """Of the target's matrix products: "float32", "bfloat16", or "int8" where its weights have 8 bits."""
         return self.target.precision
 
     @property
@@ -326,11 +329,11 @@ def auto_precision(device: str) -> str:
 def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto", precision: str = AUTO) -> Voice:
     """Load a voice: the shipped one ("embedded"), one in a folder, or a LLaSA or a NeuTTS in a folder or from the hub.
 
-    model: see `pcg.models.hub`. device: "cpu" or "cuda". draft: see `drafts.choose_draft`. precision: of the products of target
-    and draft, "float32", "bfloat16" or "auto": bfloat16 on CUDA, on a CPU that multiplies such numbers (AVX512-BF16), and where
-    a model from the hub does not fit into memory in float32; float32 elsewhere. The same take has other tokens in another
-    precision. Raises InputError or AssetError where something is missing, damaged or of another kind, and PCGError where memory
-    or disk have no room for it.
+    model: see `pcg.models.hub`. device: "cpu" or "cuda". draft: see `choose_draft`. precision: of the products of target
+    and draft, "float32", "bfloat16", "int8" (bfloat16, and weights of 8 bits), or "auto": bfloat16 on CUDA, on a CPU that
+    multiplies such numbers (AVX512-BF16), and where a model from the hub does not fit into memory in float32; else float32.
+    The same take has other tokens in another precision. Raises InputError or AssetError where something is missing, damaged or
+    of another kind, and PCGError where memory or disk have no room for it, or torchao is missing for 8 bits.
     """
     if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
@@ -359,13 +362,14 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
     codec = _read_codec(folder / "codec").to(device)
     reader = replace(reader, chunk_tokens=round(CHUNK_SECONDS * codec.sample_rate / codec.hop))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
-    dtype = torch.bfloat16 if device == "cuda" and precision != FLOAT32 else torch.float32
+    dtype = torch.bfloat16 if precision == INT8 or (device == "cuda" and precision != FLOAT32) else torch.float32
+    products = {"rounded": precision in (AUTO, BFLOAT16), "int8": precision == INT8}
     model = read_checkpoint(folder / "target", vocabulary, dtype).to(device)
-    chosen = choose_draft(draft, model, vocabulary, folder / "draft", precision != FLOAT32)
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft", **products)
     counted = read_tensors(folder / "usage.safetensors")
     return Voice(
         name=str(card["name"]),
-        target=DecodingLlama(model, vocabulary, rounded=precision != FLOAT32),
+        target=DecodingLlama(model, vocabulary, **products),
         draft=chosen.model,
         codec=codec,
         reader=reader,
@@ -392,9 +396,10 @@ def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voi
         reader, load, licence = load_reader(folder, CODES), load_xcodec2, llasa.LICENCE
         reference_seconds = llasa.REFERENCE_SECONDS
     vocabulary = Vocabulary(CODES, reader.first_code, reader.end)
+    products = {"rounded": precision in (AUTO, BFLOAT16), "int8": precision == INT8}
     model = Checkpoint.of(load_llama(folder, vocabulary, _weights_type(name, folder, device, precision)).to(device))
-    chosen = choose_draft(draft, model, vocabulary, folder / "draft", precision != FLOAT32)
-    target = DecodingLlama(model, vocabulary, rounded=precision != FLOAT32)
+    chosen = choose_draft(draft, model, vocabulary, folder / "draft", **products)
+    target = DecodingLlama(model, vocabulary, **products)
     del model
     codec = load(codec_at, device)
     if codec.codebook_size != vocabulary.codes:
@@ -419,7 +424,7 @@ def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voi
 def _weights_type(name: str, folder: Path, device: str, precision: str) -> torch.dtype:
     """The type that the weights of a model from the hub are held in, if they fit twice: as they were loaded, and fused."""
     weights = count_weights(folder)
-    if precision != FLOAT32 and device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
+    if precision in (AUTO, BFLOAT16) and device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
         return torch.float32  # from which the kernel rounds, where it can
     kind = torch.float32 if precision == FLOAT32 else torch.bfloat16
     for each in {"cpu", device}:

@@ -45,6 +45,7 @@ def test_every_section_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(found["embedded"]) == {"ar", "sd", "ssd", "pcg", "ar again"}
     assert found["embedded"]["pcg"]["tokens_per_call"] > found["embedded"]["ar"]["tokens_per_call"] > 0.9
     assert set(found["batches"]) == {"1", "2"}
+    assert found["int8"]["nats"]["int8"] == pytest.approx(found["int8"]["nats"]["as they are"], abs=0.02)
 
 
 def test_it_starts_on_a_machine_with_few_packages(tmp_path: Path) -> None:

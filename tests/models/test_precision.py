@@ -11,13 +11,16 @@ import pytest
 import torch
 
 from pcg.cli import main
+from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.runners import make_runners
 from pcg.decode.sequence import RowRequest
-from pcg.errors import InputError
+from pcg.decode.speculative import Request
+from pcg.errors import InputError, PCGError
 from pcg.models import feature_draft, llama
 from pcg.models.kernel import packing, passes
 from pcg.models.llama import DecodingLlama
 from pcg.places import PROJECT
+from pcg.rules import exact
 from pcg.sampling import Plain
 from pcg.saved_take import Origin, Stored, python_snippet, read_link, shell_snippet, write_link
 from pcg.settings import Settings
@@ -134,6 +137,40 @@ def test_only_weights_in_bfloat16_and_a_cpu_that_multiplies_them_round():
     assert DecodingLlama(brain.to(torch.bfloat16), VOCABULARY).precision == "bfloat16"
 
 
+def test_weights_of_8_bits_say_nearly_the_same_and_read_half_the_bytes():
+    """Against transformers with the weights as they are; another seed's weights are far from both."""
+    model = make_model(kind=torch.bfloat16).to(torch.bfloat16)
+    decoding, whole = DecodingLlama(model, VOCABULARY, int8=True), DecodingLlama(model, VOCABULARY)
+    assert decoding.precision == "int8"
+    assert 0.5 < decoding.bytes_per_step / whole.bytes_per_step < 0.6
+    ids = torch.randint(0, 320, (4, 36), generator=torch.Generator().manual_seed(2))
+    found, wanted = (read_in_pieces(each, ids).float() for each in (decoding, whole))
+    assert 0 < rms(found - wanted) < 0.05 * rms(wanted)
+    assert rms(wanted.roll(1, -1) - wanted) > rms(wanted)
+
+
+def test_a_voice_of_8_bits_speaks_on_the_device_as_on_the_host(tiny_voice_folder):
+    """The program of a GPU, run here, and the loop of the host begin alike (in bfloat16 they round apart later); the take notes
+    what it was made with."""
+    voice = load_voice(str(tiny_voice_folder), precision="int8", draft="layers:0")
+    assert (voice.precision, voice.draft.precision) == ("int8", "int8")
+    name, text = next(iter(voice.references)), "The morning sun."
+    take = Synthesizer(voice).take(text, Settings("ar"), name)
+    assert "--precision int8 " in shell_snippet(Stored.of(take, Origin.of(voice)))
+    prompt, said = voice.reader.prompt(text, voice.reference(name)), []
+    for pool in (None, DevicePool()):
+        request = Request(prompt, 12, torch.Generator().manual_seed(4), Plain(0.8), exact, 3)
+        said.append([token for step in decode(voice.target, voice.draft, [request], pool) for token in step[0].tokens])
+    assert said[0] == said[1]
+    assert len(said[0]) == 12
+
+
+def test_who_has_no_torchao_is_told_how_to_get_it(monkeypatch, tiny_voice_folder):
+    monkeypatch.setitem(sys.modules, "torchao.quantization", None)
+    with pytest.raises(PCGError, match="pip install -r requirements-int8"):
+        load_voice(str(tiny_voice_folder), precision="int8")
+
+
 def test_what_numba_keeps_is_outdated_when_any_file_of_the_kernel_changes():
     """Else whoever updates would go on with the kernel of before."""
     folder = Path(passes.__file__).parent
@@ -183,7 +220,7 @@ def test_auto_is_what_the_machine_multiplies():
 
 
 def test_a_precision_that_is_none_or_not_here_is_refused(tiny_voice_folder, capsys):
-    with pytest.raises(InputError, match="precision is 'half', but must be one of auto, float32, bfloat16"):
+    with pytest.raises(InputError, match="precision is 'half', but must be one of auto, float32, bfloat16, int8"):
         load_voice(precision="half")
     with pytest.raises(InputError, match="precision is 'bfloat16', but must be auto or float32"):
         load_voice(str(tiny_voice_folder), precision="bfloat16")  # whose weights are not exact in it

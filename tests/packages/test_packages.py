@@ -58,7 +58,7 @@ def test_the_pins_are_the_packages_that_the_library_and_the_page_ask_for() -> No
     assert [name for name, version in pinned.items() if version.removeprefix("==") not in asked[name]] == []
 
 
-@pytest.mark.parametrize("extra", ["cluster", "dev", "mcp", "train"])
+@pytest.mark.parametrize("extra", ["cluster", "dev", "int8", "mcp", "train"])
 def test_an_extra_asks_for_what_its_list_pins_and_for_the_page(extra: str) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = {each.name: each for each in map(Requirement, project["optional-dependencies"][extra])}
