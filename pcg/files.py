@@ -1,5 +1,5 @@
-"""The version of the project, and what it writes: files under a temporary name, then renamed, so that each is whole or
-not there; and tables of values with a digest each, which no kill can damage."""
+"""The version of the project; files that are written under a temporary name, then renamed, so that each is whole or not there;
+YAML; and the lists of checksums of published folders."""
 
 import hashlib
 import json
@@ -7,18 +7,16 @@ import os
 import platform
 import re
 import shutil
-import sqlite3
 import sys
 import time
-import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from os.path import abspath
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-PATIENCE_SECONDS = 30.0
-_DIGEST_BYTES = 16
 # The folders of `replacing`: of which computer, of which process, and any name.
 _TEMPORARY = re.compile(r"\.pcg-([0-9a-f]{8})-(\d{1,9})-\w+")
 _ABANDONED_SECONDS = 86_400
@@ -107,82 +103,6 @@ def write_safetensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Map
             save_file(dict(tensors), temporary, metadata and dict(metadata))
         except SafetensorError as error:  # which a full disk is to it
             raise OSError(first_line(error)) from error
-
-
-class SealedTable:
-    """JSON values by key in one SQLite file, for any number of threads and processes. A value is there, whole and for good,
-    once `add` returns.
-
-    Each is stored with a digest of itself and its key: one that does not fit counts as not there, with a warning, and so does
-    everything where the file lacks the table. Raises sqlite3.Error or OSError where the file cannot be read or written.
-    Reading makes no file, and leaves one that was emptied as it is.
-    """
-
-    def __init__(self, path: Path, name: str) -> None:
-        self.path, self._name = path, name
-
-    def find(self, keys: Iterable[str]) -> dict[str, Any]:
-        """The values of those of `keys` that are there."""
-        query = f"SELECT key, value FROM {self._name} WHERE key = ?"  # nosec B608 # a name of this program's own
-        return self._read([(query, (key,)) for key in dict.fromkeys(keys)])
-
-    def all(self) -> dict[str, Any]:
-        """Every value, in the order of storing."""
-        query = f"SELECT key, value FROM {self._name} ORDER BY rowid"  # nosec B608 # a name of this program's own
-        return self._read([(query, ())])
-
-    def add(self, values: Mapping[str, Any]) -> None:
-        """Keep `values`, all or none; they take the place of earlier ones of the same keys."""
-        rows = [(key, _sealed(key, json.dumps(value).encode())) for key, value in values.items()]
-        with closing(self._open()) as table, table:
-            table.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?)", rows)
-
-    @property
-    def notice(self) -> str:
-        """What there is to know of the file, one sentence: it is there, and its table is not. Else nothing."""
-        if not self.path.is_file():
-            return ""
-        with closing(sqlite3.connect(self.path, timeout=PATIENCE_SECONDS)) as file:
-            there = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", (self._name,)).fetchone()
-        return "" if there else f"{self.path} is empty, or of another version: nothing in it counts as stored."
-
-    def _read(self, queries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
-        if not self.path.exists() and not self.path.parent.is_file():
-            return {}
-        if notice := self.notice:
-            warnings.warn(notice, stacklevel=4)
-            return {}
-        with closing(self._open()) as table:
-            rows = [row for query, values in queries for row in table.execute(query, values)]
-        return {key: json.loads(value[_DIGEST_BYTES:]) for key, value in rows if self._is_whole(key, value)}
-
-    def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.path.exists():
-            # SQLite makes an empty file first, which others would take for one that was emptied.
-            with TemporaryDirectory(prefix=".", dir=self.path.parent) as folder, suppress(FileExistsError):
-                self._connect(Path(folder) / self.path.name).close()
-                os.link(Path(folder) / self.path.name, self.path)
-        return self._connect(self.path)
-
-    def _connect(self, path: Path) -> sqlite3.Connection:
-        table = sqlite3.connect(path, timeout=PATIENCE_SECONDS)
-        try:
-            table.execute(f"CREATE TABLE IF NOT EXISTS {self._name} (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
-        except sqlite3.Error:
-            table.close()
-            raise
-        return table
-
-    def _is_whole(self, key: object, value: object) -> bool:
-        whole = isinstance(key, str) and isinstance(value, bytes) and value == _sealed(key, value[_DIGEST_BYTES:])
-        if not whole:
-            warnings.warn(f"A row of {self.path.name} is damaged; it counts as not there.", stacklevel=5)
-        return whole
-
-
-def _sealed(key: str, value: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + value).digest()[:_DIGEST_BYTES] + value
 
 
 def read_yaml(field: str, path: Path) -> object:

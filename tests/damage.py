@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from errno import ENOSPC
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 # A PNG picture of nothing.
@@ -24,14 +23,6 @@ def empty(path: Path) -> None:
 
 def cut_in_half(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(path: Path, count: int = 64, seed: int = 0) -> None:
-    """Change `count` bytes, at places and by values of `seed`."""
-    content, draws = bytearray(path.read_bytes()), np.random.default_rng(seed)
-    for place in draws.integers(len(content), size=count):
-        content[place] ^= int(draws.integers(1, 256))
-    path.write_bytes(content)
 
 
 def another_kind(path: Path) -> None:
@@ -53,7 +44,7 @@ def a_link_to_nowhere(path: Path) -> None:
 
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (
-    empty, cut_in_half, flip, another_kind, a_folder, unreadable, a_link_to_nowhere,
+    empty, cut_in_half, another_kind, a_folder, unreadable, a_link_to_nowhere,
 )  # fmt: skip
 
 

@@ -14,11 +14,10 @@ from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record
 from pcg.groups.library import GroupLibrary
 from pcg.synthesis.voice import Voice
-from tests.damage import DAMAGES, FULL_DISKS, flip, removed, without_privileges
+from tests.damage import DAMAGES, FULL_DISKS, removed, without_privileges
 from tests.experiments.fake_worker import result_of, units_of
 
 UNITS = units_of(4)
-FLIPS = 20
 
 
 class Cache(NamedTuple):
@@ -89,19 +88,6 @@ def test_a_damaged_file_is_made_again_or_told_of(
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert_same(cache.make(folder), truth)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_flipped_bytes_change_what_is_read(kind: str, caches: dict[str, Cache], tmp_path: Path) -> None:
-    cache, folder = caches[kind], tmp_path / "cache"
-    truth = cache.make(folder)
-    (file,) = folder.glob(cache.file)
-    whole = file.read_bytes()
-    for seed in range(FLIPS):
-        file.write_bytes(whole)
-        flip(file, count=1 + seed % 3, seed=seed)
-        found, _ = asked(cache, folder)
-        assert_true_so_far(found, truth) if cache.lost else assert_same(found, truth)
 
 
 @pytest.mark.parametrize("full", FULL_DISKS, ids=lambda full: full.__name__)

@@ -147,8 +147,8 @@ def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator
     store = Store(folder)
     keys = {unit.key(spec.voice_id) for unit in units}
     known, total = len(store.known(keys)), len(keys)
-    yield Progress(known, total, None, store.notice)
-    with closing(with_progress(run(units, spec, store), total, known, notice=store.notice)) as steps:
+    yield Progress(known, total, None)
+    with closing(with_progress(run(units, spec, store), total, known)) as steps:
         for _, progress in steps:
             yield progress
     write_report(folder, folder / PAGE, voice=spec.voice_id)
@@ -160,7 +160,7 @@ def progress_html(at: Progress) -> str:
         return message_html(f"All done: {counted(at.total, 'unit')}.")
     left = "preparing" if at.seconds_left is None else f"about {counted(ceil(at.seconds_left / 60), 'minute')} left"
     bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
-    return busy_html(f"{escape(at.notice)} {at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>".lstrip(), bar)
+    return busy_html(f"{at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>", bar)
 
 
 def create_results(

@@ -81,19 +81,15 @@ def check_workers(field: str, count: int) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """`done` of `total` units, and the seconds that the others will take, None until two were timed.
-
-    notice: `Store.notice` before the run.
-    """
+    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
 
     done: int
     total: int
     seconds_left: float | None
-    notice: str = ""
 
 
 def with_progress(
-    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter, notice: str = ""
+    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter
 ) -> Iterator[tuple[Record, Progress]]:
     """Yield each of `records` with the progress of a run over `total` units, of which `known` were in the store.
 
@@ -105,7 +101,7 @@ def with_progress(
                 begun = clock()
             left = total - known - fresh
             pace = (clock() - begun) / (fresh - 1) if fresh > 1 else None
-            yield record, Progress(known + fresh, total, None if pace is None else pace * left, notice)
+            yield record, Progress(known + fresh, total, None if pace is None else pace * left)
 
 
 def _here(parts: Sequence[Batch], spec: "WorkerSpec", keep: Keep) -> Iterator[Record]:

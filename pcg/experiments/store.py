@@ -1,10 +1,10 @@
-"""Results on disk: one SQLite file that many runs fill, each record by itself, and that no kill can damage; and a packed file,
-a twentieth of its size, in which results are published."""
+"""Results on disk: an SQLite file while runs fill it, and a parquet file in which they are published, which any viewer of data
+opens."""
 
 import json
-import lzma
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import FORMAT, Record, Unit
-from pcg.files import SealedTable, check_checksums, replacing, write_checksums
+from pcg.files import check_checksums, replacing, write_checksums
 
-FILE, PACKED = "results.sqlite", "results.jsonl.xz"
-# Unpacked, and of the unpacker: packed results may come from anyone, and a small file can unpack to any size.
-LARGEST_UNPACKED, MOST_MEMORY = 2**30, 2**26
+FILE, PACKED = "results.sqlite", "units.parquet"
+TABLE = f"units_{FORMAT}"
+PATIENCE_SECONDS = 30.0
 
 T = TypeVar("T")
 
@@ -24,96 +24,86 @@ T = TypeVar("T")
 class Store:
     """Records by `Unit.key(voice)` in `folder`, for any number of threads and processes.
 
-    A record is there, whole and for good, once `add` returns; one that is damaged counts as not done, with a warning. A file
-    that is no database any more raises AssetError and is left alone, for results cost hours; one that was emptied holds
-    nothing, and `notice` and a warning tell. Records of another `FORMAT` stay in the file, unseen.
+    A record is there, whole and for good, once `add` returns. A file that cannot be read raises AssetError and is left alone,
+    for results cost hours. Records of another `FORMAT` stay in the SQLite file, unseen.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._table, self._packed_path = SealedTable(folder / FILE, f"records_{FORMAT}"), folder / PACKED
+        self._path, self._packed_path = folder / FILE, folder / PACKED
 
     @property
     def exists(self) -> bool:
-        return self._table.path.is_file() or self._packed_path.is_file()
-
-    @property
-    def notice(self) -> str:
-        """One sentence where there is a file of results, but nothing of this version in it; else nothing."""
-        return self._ask(lambda: self._table.notice)
+        return self._path.is_file() or self._packed_path.is_file()
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Return the keys that have a record."""
-        wanted = set(keys)
-        return wanted & self._packed.keys() | set(self._ask(lambda: self._table.find(wanted)))
+        return set(keys) & self._everything().keys()
 
     def add(self, key: str, record: Record) -> None:
         """Keep `record`; it takes the place of an earlier one."""
-        self._ask(lambda: self._table.add({key: record.as_dict()}))
+        value = json.dumps(record.as_dict())
+        self._ask(lambda table: table.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?)", (key, value)))  # nosec B608
 
     def records(self, units: Sequence[Unit], voice: str) -> list[Record]:
         """Return the records of the units that were done, in their order, each with the unit that was asked for.
 
         Another grid may have stored the record, where the condition had another name.
         """
-        keys = [unit.key(voice) for unit in units]
-        later = self._ask(lambda: self._table.find(keys))
-        values = [later.get(key) or self._packed.get(key) for key in keys]
-        return [_record(value, unit) for unit, value in zip(units, values, strict=True) if value]
+        stored = self._everything()
+        pairs = [(stored.get(unit.key(voice)), unit) for unit in units]
+        return [replace(_record(value), unit=unit) for value, unit in pairs if value]
 
     def all(self) -> list[Record]:
         """Return every record of every voice, the packed ones first, in the order of storing."""
         return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
-        """Write every record into the packed file, remove the SQLite file, and list what lies there now with its checksums.
+        """Write every record into the parquet file, remove the SQLite file, and list what lies there now with its checksums.
 
-        No run may add records meanwhile: they would be removed unread. Raises InputError if there are too many to be read
-        again.
+        A row is a unit: its `key`, the structs `unit` and `result`, and `context` as JSON. No run may add records meanwhile:
+        they would be removed unread.
         """
-        lines = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in self._everything().items()).encode()
-        if len(lines) > LARGEST_UNPACKED:
-            raise InputError("results", f"{len(lines):,} bytes", f"at most {LARGEST_UNPACKED:,} bytes to be packed")
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        rows = [{"key": key} | value | {"context": json.dumps(value["context"])} for key, value in self._everything().items()]
         with replacing(self._packed_path) as temporary:
-            temporary.write_bytes(lzma.compress(lines))
-        self._table.path.unlink(missing_ok=True)
+            parquet.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd", compression_level=19)
+        self._path.unlink(missing_ok=True)
         write_checksums(self._packed_path.parent)
         return self._packed_path
 
     def _everything(self) -> dict[str, dict[str, dict]]:
-        return self._packed | self._ask(self._table.all)
+        if not self._path.is_file() and not self._path.parent.is_file():
+            return self._packed
+        query = f"SELECT key, value FROM {TABLE} ORDER BY rowid"  # nosec B608
+        return self._packed | self._ask(lambda table: {key: json.loads(value) for key, value in table.execute(query)})
 
     @cached_property
     def _packed(self) -> dict[str, dict[str, dict]]:
         check_checksums(self._packed_path.parent)
         if not self._packed_path.is_file():
             return {}
+        from pyarrow import parquet
+
         try:
-            return dict(json.loads(line) for line in _unpacked(self._packed_path.read_bytes()).decode().splitlines())
-        except (OSError, lzma.LZMAError, ValueError, TypeError) as error:
+            rows = parquet.read_table(self._packed_path).to_pylist()
+            return {row.pop("key"): row | {"context": json.loads(row["context"])} for row in rows}
+        except (OSError, ValueError, TypeError, KeyError) as error:  # what pyarrow raises is a ValueError
             raise AssetError(f"The results in {self._packed_path} are damaged ({first_line(error)}).") from error
 
-    def _ask(self, act: Callable[[], T]) -> T:
+    def _ask(self, act: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return act()
-        except (sqlite3.Error, OSError) as error:
-            raise AssetError(f"The results in {self._table.path} cannot be read or written ({error}).") from error
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self._path, timeout=PATIENCE_SECONDS)) as table, table:
+                table.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+                return act(table)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise AssetError(f"The results in {self._path} cannot be read or written ({error}).") from error
 
 
-def _unpacked(packed: bytes) -> bytes:
-    """Unpack an xz file; raise LZMAError or ValueError if it is damaged, or larger than `pack` makes it."""
-    unpacker = lzma.LZMADecompressor(memlimit=MOST_MEMORY)
-    content = unpacker.decompress(packed, LARGEST_UNPACKED + 1)
-    if len(content) > LARGEST_UNPACKED:
-        raise ValueError(f"it unpacks to more than {LARGEST_UNPACKED:,} bytes")
-    if not unpacker.eof:
-        raise ValueError("its end is missing")
-    return content
-
-
-def _record(value: object, unit: Unit | None = None) -> Record:
-    """Build the record of `unit`, by default of the one that is stored with it."""
+def _record(value: object) -> Record:
     try:
-        record = Record.from_dict(value)
+        return Record.from_dict(value)
     except (ValueError, InputError) as error:
         raise AssetError(f"The results hold something that is no record ({first_line(error)}).") from error
-    return replace(record, unit=unit) if unit else record

@@ -1,12 +1,12 @@
 """The groups of one voice, at any theta and by any similarity; lists, features and the map are kept on disk.
 
-A file is named by what it was made from and holds a digest: a stale file is never read, a damaged one is made anew.
+A file is named by what it was made from, so a stale one is never read; one that cannot be read is made anew.
 """
 
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
@@ -27,9 +27,8 @@ from pcg.groups.neighbours import Neighbours, affordable_floor, build_neighbours
 from pcg.settings import SIMILARITIES
 
 FORMAT = 1
-NEIGHBOURS = {"indptr": torch.int64, "neighbours": torch.int32, "similarity": torch.float16}
-ATLAS = {"x": torch.float32, "y": torch.float32, "nearest": torch.int32, "similarity": torch.float32}
-MEL = {"mel": torch.float32}
+NEIGHBOURS = ("indptr", "neighbours", "similarity")
+ATLAS = tuple(field.name for field in fields(Atlas))
 REPEATS = 5
 MELS = 80
 CODES_AT_ONCE = 64
@@ -66,7 +65,7 @@ class GroupLibrary:
         self._lists: dict[str, Neighbours] = {}
         self._atlas: Atlas | None = None
         self._building = RLock()
-        self._groups = lru_cache(maxsize=32)(self._groups_at)
+        self._groups = lru_cache(maxsize=32)(lambda theta, similarity: self.neighbours(similarity).groups_at(theta))
 
     def neighbours(self, similarity: str = "cosine") -> Neighbours:
         """Return the lists of one of SIMILARITIES, built on first use."""
@@ -75,7 +74,11 @@ class GroupLibrary:
         if similarity not in self._lists:
             with self._building:
                 if similarity not in self._lists:
-                    self._lists[similarity] = self._build(similarity)
+                    features = self._mel() if similarity == "mel" else self._embedding
+                    floor = affordable_floor(features, self._floor, self._eligible)
+                    label = similarity if self._show_progress else ""
+                    where = self._cache, self._device, label
+                    self._lists[similarity] = load_or_build_neighbours(features, floor, self._eligible, *where)
         return self._lists[similarity]
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
@@ -90,31 +93,15 @@ class GroupLibrary:
                 self._atlas = load_or_build_atlas(lists, vectors, self._eligible, self._cache, self._shipped)
             return self._atlas
 
-    def _groups_at(self, theta: float, similarity: str) -> Groups:
-        return self.neighbours(similarity).groups_at(theta)
-
-    def _build(self, similarity: str) -> Neighbours:
-        features = self._mel() if similarity == "mel" else self._embedding
-        floor = affordable_floor(features, self._floor, self._eligible)
-        label = similarity if self._show_progress else ""
-        return load_or_build_neighbours(features, floor, self._eligible, self._cache, self._device, label)
-
     def _mel(self) -> Tensor:
         """`mel_features`, stored: decoding every code takes longer than the search."""
         codes, label = self._codec.codebook_size, "decoding every code" if self._show_progress else ""
-        key = content_key((FORMAT, codes, self._codec.hop, self._codec.sample_rate), *self._identity())
-
-        def check(tensors: Mapping[str, Tensor]) -> None:
-            if tensors["mel"].ndim != 2 or len(tensors["mel"]) != codes:
-                raise ValueError("its features have another shape")
-
-        return load_or_make("mel", key, MEL, lambda: {"mel": mel_features(self._codec, label)}, check, self._cache)["mel"]
-
-    def _identity(self) -> list[Tensor]:
-        """Tensors that differ between codecs: the weights, or else the sound of some codes."""
         if isinstance(self._codec, nn.Module):
-            return list(self._codec.state_dict().values())
-        return [self._codec.decode(torch.linspace(0, self._codec.codebook_size - 1, PROBE_CODES).long())]
+            identity = list(self._codec.state_dict().values())
+        else:  # the sound of some codes
+            identity = [self._codec.decode(torch.linspace(0, codes - 1, PROBE_CODES).long())]
+        key = content_key((FORMAT, codes, self._codec.hop, self._codec.sample_rate), *identity)
+        return load_or_make("mel", key, ("mel",), lambda: {"mel": mel_features(self._codec, label)}, self._cache)["mel"]
 
 
 def mel_features(codec: Codec, label: str = "") -> Tensor:
@@ -128,10 +115,11 @@ def mel_features(codec: Codec, label: str = "") -> Tensor:
     frames = max(1, round(100 * codec.hop / codec.sample_rate))
     frame = codec.hop // frames
     first = REPEATS // 2 * codec.hop // frame
-    spectra = []
+    batch, spectra = getattr(codec, "decode_batch", None), []
     blocks = torch.arange(codec.codebook_size).split(CODES_AT_ONCE)
     for codes in tqdm(blocks, desc=label, disable=None if label else True):
-        waves = _decode_each(codec, codes[:, None].expand(-1, REPEATS))
+        rows = codes[:, None].expand(-1, REPEATS)
+        waves = batch(rows) if batch else torch.stack([codec.decode(row) for row in rows])
         mel = log_mel(waves, 4 * frame, frame, MELS, codec.sample_rate)
         spectra.append(mel[:, first : first + frames].flatten(1))
     stacked = torch.cat(spectra)
@@ -149,10 +137,7 @@ def load_or_build_neighbours(
         built = build_neighbours(features, floor, eligible, device, label)
         return {name: getattr(built, name) for name in NEIGHBOURS}
 
-    def check(tensors: Mapping[str, Tensor]) -> None:
-        _check_lists(Neighbours(floor, **tensors), len(features) + 1)
-
-    return Neighbours(floor, **load_or_make("neighbours", key, NEIGHBOURS, make, check, cache_dir))
+    return Neighbours(floor, **load_or_make("neighbours", key, NEIGHBOURS, make, cache_dir))
 
 
 def load_or_build_atlas(
@@ -170,16 +155,9 @@ def load_or_build_atlas(
 
     def make() -> Tensors:
         built = build_atlas(neighbours, features, eligible, k, seed)
-        return {field.name: getattr(built, field.name) for field in fields(Atlas)}
+        return {name: getattr(built, name) for name in ATLAS}
 
-    def check(tensors: Mapping[str, Tensor]) -> None:
-        wide, codes = (len(features), k), (len(features),)
-        if [tuple(tensors[name].shape) for name in ATLAS] != [codes, codes, wide, wide]:
-            raise ValueError("its tables have another shape")
-        if tensors["nearest"].min() < 0 or tensors["nearest"].max() >= len(features):
-            raise ValueError("it names codes that do not exist")
-
-    return Atlas(**load_or_make("atlas", key, ATLAS, make, check, cache_dir, shipped))
+    return Atlas(**load_or_make("atlas", key, ATLAS, make, cache_dir, shipped))
 
 
 def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
@@ -191,18 +169,11 @@ def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
 
 
 def load_or_make(
-    kind: str,
-    key: str,
-    dtypes: Mapping[str, torch.dtype],
-    make: Callable[[], Tensors],
-    check: Callable[[Mapping[str, Tensor]], None],
-    folder: Path,
-    shipped: Path | None = None,
+    kind: str, key: str, names: Sequence[str], make: Callable[[], Tensors], folder: Path, shipped: Path | None = None
 ) -> Tensors:
-    """Load the tensors of `KIND-KEY.safetensors` from `shipped` or `folder`, or make them and store them in `folder`.
+    """Load the tensors `names` of `KIND-KEY.safetensors` from `shipped` or `folder`, or make them and store them in `folder`.
 
-    A file is used if it was stored under `key` with these names and dtypes, is undamaged, and `check` raises no ValueError.
-    A file that cannot be used, or cannot be stored, is a warning.
+    A file that was stored under another key, cannot be read, or cannot be stored, is a warning.
     """
     sweep(folder)
     name = f"{kind}-{key}.safetensors"
@@ -210,52 +181,15 @@ def load_or_make(
         if place is None or not os.path.lexists(place / name):
             continue
         try:
-            loaded = _load(place / name, key, dtypes)
-            check(loaded)
-            return loaded
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            with safe_open(place / name, framework="pt") as file:
+                if (file.metadata() or {}).get("key") != key:
+                    raise ValueError("it was built from something else")
+                return {each: file.get_tensor(each) for each in names}
+        except (SafetensorError, OSError, ValueError) as error:
             warnings.warn(f"{name} in {place} cannot be used ({first_line(error)}).", stacklevel=3)
     made = make()
     try:
-        write_safetensors(folder / name, made, {"key": key, "digest": tensors_digest(made)})
+        write_safetensors(folder / name, made, {"key": key})
     except PCGError as error:
         warnings.warn(f"{first_line(error)}: the work goes on without it.", stacklevel=3)
     return made
-
-
-def _load(path: Path, key: str, dtypes: Mapping[str, torch.dtype]) -> Tensors:
-    with safe_open(path, framework="pt") as file:
-        facts = file.metadata() or {}
-        loaded = {name: file.get_tensor(name) for name in dtypes}
-    if facts.get("key") != key:
-        raise ValueError("it was built from something else")
-    if any(loaded[name].dtype != dtype for name, dtype in dtypes.items()):
-        raise ValueError("its numbers are of another kind")
-    if facts.get("digest") != tensors_digest(loaded):
-        raise ValueError("its digest is missing, or that of other numbers")
-    return loaded
-
-
-def tensors_digest(tensors: Tensors) -> str:
-    """A digest of tensors with their names and shapes."""
-    names = sorted(tensors)
-    return content_key(tuple((name, tuple(tensors[name].shape)) for name in names), *(tensors[name] for name in names))
-
-
-def _check_lists(loaded: Neighbours, vocabulary: int) -> None:
-    """Raise ValueError unless the tensors fit together, so that no index into them can leave its bounds."""
-    indptr, neighbours, similarity = loaded.indptr, loaded.neighbours, loaded.similarity
-    if indptr.shape != (vocabulary + 1,) or neighbours.ndim != 1 or neighbours.shape != similarity.shape:
-        raise ValueError("its lists have another shape")
-    if indptr[0] != 0 or indptr[-1] != len(neighbours) or not (indptr.diff() > 0).all():
-        raise ValueError("its rows do not fit its lists")
-    if not torch.equal(neighbours[indptr[:-1]], torch.arange(vocabulary, dtype=torch.int32)):
-        raise ValueError("its tokens do not start their own rows")
-    if neighbours.min() < 0 or neighbours.max() >= vocabulary:
-        raise ValueError("it names tokens outside the vocabulary")
-
-
-def _decode_each(codec: Codec, codes: Tensor) -> Tensor:
-    """Decode codes `[B, T]` to samples `[B, T * hop]`, every row an utterance of its own."""
-    batch = getattr(codec, "decode_batch", None)
-    return batch(codes) if batch else torch.stack([codec.decode(row) for row in codes])

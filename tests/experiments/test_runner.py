@@ -12,7 +12,7 @@ from fake_worker import AR, FakeSpec, result_of, units_of
 
 from pcg.errors import InputError, PCGError
 from pcg.experiments.runner import Progress, missing, run, with_progress
-from pcg.experiments.store import FILE, Store
+from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
 UNITS = units_of(5, 2)
@@ -124,16 +124,6 @@ def test_progress_tells_how_long_the_rest_takes() -> None:
     records = iter([Record(unit, result_of(unit), {}) for unit in UNITS[:3]])
     told = [p for _, p in with_progress((r for r in records), 10, known=2, clock=lambda: next(times))]
     assert told == [Progress(3, 10, None), Progress(4, 10, 18.0), Progress(5, 10, 15.0)]
-
-
-def test_progress_tells_what_there_is_to_know_of_the_results(tmp_path: Path) -> None:
-    (tmp_path / FILE).touch()
-    store, fake = Store(tmp_path), spec(tmp_path)
-    notice = store.notice
-    assert "is empty" in notice
-    with pytest.warns(UserWarning, match="is empty"):
-        told = [p for _, p in with_progress(run(UNITS[:2], fake, store), 2, notice=notice)]
-    assert [p.notice for p in told] == [notice] * 2
 
 
 def test_closing_the_progress_closes_the_run(tmp_path: Path) -> None:

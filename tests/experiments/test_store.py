@@ -1,18 +1,18 @@
 """A result that was stored is there, whole, for whoever asks for the same unit, whatever happens to the file."""
 
-import lzma
 import multiprocessing
-import sqlite3
-import tracemalloc
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from fake_worker import result_of, units_of
+from pyarrow import parquet
 
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError
 from pcg.experiments.store import FILE, PACKED, Store
 from pcg.experiments.unit import Record, Unit
 from pcg.files import LIST
@@ -48,7 +48,6 @@ def test_an_empty_store_holds_nothing(tmp_path: Path) -> None:
         store = Store(tmp_path / "new" / "folder")
         assert store.known(["a"]) == set()
         assert store.all() == store.records(UNITS, "v") == []
-        assert store.notice == ""
 
 
 def test_packed_results_are_found_as_before_and_later_ones_go_before(tmp_path: Path) -> None:
@@ -79,72 +78,19 @@ def test_packed_results_that_were_listed_are_missed_and_later_ones_may_lie_besid
         Store(tmp_path).known(["a"])
 
 
-def test_packed_results_of_any_size_are_refused_before_they_fill_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / PACKED).write_bytes(lzma.compress(bytes(2 * 10**7)))
-    monkeypatch.setattr("pcg.experiments.store.LARGEST_UNPACKED", 20_000)
-    tracemalloc.start()
-    with pytest.raises(AssetError, match="unpacks to more than 20,000 bytes"):
+def test_packed_results_of_another_kind_are_one_sentence(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"key": ["a"], "context": ["{}"], "unit": [1]}), tmp_path / PACKED)
+    with pytest.raises(AssetError, match="no record"):
         Store(tmp_path).all()
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 10**7
-    with pytest.raises(InputError, match="at most 20,000 bytes"):
-        filled(tmp_path / "many", units_of(20)).pack()
-    assert len(Store(tmp_path / "many").all()) == len(units_of(20))
-
-
-@pytest.mark.parametrize(
-    "content", ["1", "[1]", '["key", {}]', '["key", 5]', '["key", {"unit": {}, "result": {}, "context": {}}]']
-)
-def test_packed_json_of_another_kind_is_one_sentence(tmp_path: Path, content: str) -> None:
-    (tmp_path / PACKED).write_bytes(lzma.compress(content.encode()))
-    with pytest.raises(AssetError) as caught:
+    (tmp_path / PACKED).write_bytes(b"no parquet")
+    with pytest.raises(AssetError, match="are damaged"):
         Store(tmp_path).all()
-    assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_row_counts_as_not_done(tmp_path: Path) -> None:
-    store, keys = filled(tmp_path), [unit.key("v") for unit in UNITS]
-    results = sqlite3.connect(tmp_path / FILE)
-    (table,) = results.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
-    (value,) = results.execute(f"SELECT value FROM {table} WHERE key = ?", (keys[1],)).fetchone()
-    swapped = {keys[0]: "text", keys[1]: value.replace(b"so", b"no"), keys[2]: value}
-    for key, damaged in swapped.items():
-        results.execute(f"UPDATE {table} SET value = ? WHERE key = ?", (damaged, key))
-    results.commit()
-    results.close()
-    with pytest.warns(UserWarning, match="counts as not there"):
-        assert store.known(keys) == set(keys[3:])
-    with pytest.warns(UserWarning, match="counts as not there"):
-        assert store.all() == [record(unit) for unit in UNITS[3:]]
-    store.add(keys[0], record(UNITS[0]))
-    with pytest.warns(UserWarning, match="counts as not there"):
-        assert store.records(UNITS, "v") == [record(unit) for unit in (UNITS[0], *UNITS[3:])]
-
-
-@pytest.mark.parametrize("emptied", ["no byte", "no table"])
-def test_a_file_that_was_emptied_is_told_of_until_it_holds_results(tmp_path: Path, emptied: str) -> None:
-    path = tmp_path / FILE
-    if emptied == "no byte":
-        path.touch()
-    else:
-        filled(tmp_path)
-        with sqlite3.connect(path) as results:
-            (table,) = results.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
-            results.execute(f"DROP TABLE {table}")
-    before = path.read_bytes()
-    for act in (lambda s: s.known(["a"]), lambda s: s.all(), lambda s: s.records(UNITS, "v")):
-        with pytest.warns(UserWarning, match=r"results\.sqlite is empty, or of another version: nothing in it counts"):
-            assert not act(Store(tmp_path))
-        assert "is empty" in Store(tmp_path).notice
-    assert path.read_bytes() == before
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store = filled(tmp_path, UNITS[:1])
-        assert store.all() == [record(UNITS[0])]
-        assert store.notice == ""
+def test_any_viewer_of_data_reads_packed_results(tmp_path: Path) -> None:
+    table = pd.read_parquet(filled(tmp_path).pack())
+    assert [row["utterance"]["text"] for row in table["unit"]] == [unit.utterance.text for unit in UNITS]
+    assert [row["rounds"] for row in table["result"]] == [result_of(unit).rounds for unit in UNITS]
 
 
 @pytest.mark.parametrize("content", [b"no database" * 99, b"SQLite format 3\0" + b"\xff" * 5000])

@@ -8,7 +8,7 @@ from pcg.errors import InputError
 from pcg.groups.atlas import Atlas, build_atlas
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
-from tests.damage import flip
+from tests.damage import cut_in_half
 
 CODES, K = 150, 6
 
@@ -75,7 +75,7 @@ def test_a_damaged_shipped_map_is_left_alone_and_made_again_in_the_cache(embeddi
     lists, shipped, cache = build_neighbours(embedding, 0.6), tmp_path / "voice", tmp_path / "cache"
     load_or_build_atlas(lists, embedding, None, shipped, k=K)
     (file,) = shipped.iterdir()
-    flip(file)
+    cut_in_half(file)
     damaged = file.read_bytes()
     for _ in range(2):
         with pytest.warns(UserWarning, match=f"{file.name} in {shipped} cannot be used"):

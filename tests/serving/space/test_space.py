@@ -51,7 +51,7 @@ def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
         "app.py", "pcg", "explorers", "assets", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
         "requirements.txt", "pyproject.toml", "LICENSE", "NOTICE",
     }  # fmt: skip
-    assert "assets/results/results.jsonl.xz" in files
+    assert "assets/results/units.parquet" in files
     reached = re.findall(r'PROJECT / "([\w.]+)"', "".join(p.read_text(encoding="utf-8") for p in space.rglob("*.py")))
     assert {name for name in reached if name not in ("cache", "runs")} <= {name.split("/")[0] for name in files}
     assert "assets/results/results.json" in files
