@@ -18,7 +18,6 @@ from pcg.experiments.results import (
     curve,
     is_usual,
     knob,
-    lookaheads,
     lookaheads_by_knob,
     most_heard,
     pareto,
@@ -150,7 +149,8 @@ def _by_lookahead(summaries: Sequence[Summary]) -> list[tuple[str, Mapping[int, 
 
 def acceptance_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there."""
-    longest = [[s for s in lookaheads(summaries, name).values() if s.acceptance][-1:] for name in DRAFTING]
+    several = [max(lookaheads_by_knob(summaries, name), key=len, default={}) for name in DRAFTING]
+    longest = [[s for s in family.values() if s.acceptance][-1:] for family in several]
     _, rows = alike(results, [row for rows in longest for row in rows])
     traces = []
     for row in rows:

@@ -149,8 +149,7 @@ def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator
     known, total = len(store.known(keys)), len(keys)
     yield Progress(known, total, None)
     with closing(with_progress(run(units, spec, store), total, known)) as steps:
-        for _, progress in steps:
-            yield progress
+        yield from steps
     write_report(folder, folder / PAGE, voice=spec.voice_id)
 
 

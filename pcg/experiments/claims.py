@@ -57,9 +57,12 @@ class Claim:
 
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
     """Return the claims for which there are records, with the verdict of every judge."""
-    ours = _claims(results, summaries)
-    for judge in results.judges:
-        ours = [_with_other(c, theirs) for c, theirs in zip(ours, _claims(results.heard_by(judge), summaries), strict=True)]
+    makers = (_speed_of_sd, _at_equal_work, _interchangeable, _best_lookahead, _few_trials, _ssd_keeps_words, _samplers)
+    ours: list[Claim] = []
+    for judge, heard in results.by_judge().items():
+        theirs = [claim for make in makers for claim in make(heard, summaries)]
+        theirs = [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in theirs]
+        ours = [_with_other(*pair) for pair in zip(ours, theirs, strict=True)] if judge else theirs
     return ours
 
 
@@ -68,12 +71,6 @@ def _with_other(claim: Claim, theirs: Claim) -> Claim:
         return replace(claim, others=(*claim.others, "-"))
     verdict = claim.verdict if claim.verdict == theirs.verdict else DISAGREE
     return replace(claim, verdict=verdict, others=(*claim.others, f"{theirs.verdict}: {theirs.ours}"))
-
-
-def _claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
-    makers = (_speed_of_sd, _at_equal_work, _interchangeable, _best_lookahead, _few_trials, _ssd_keeps_words, _samplers)
-    made = [claim for make in makers for claim in make(results, summaries)]
-    return [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in made]
 
 
 def verdict_below(measured: Estimate | None, limit: float) -> str:
@@ -182,9 +179,9 @@ def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]
         ("MSpoofTTS Table 1", papers.MSPOOF_TABLE_1_LIBRISPEECH, "", False),
         ("MSpoofTTS Table 2", papers.MSPOOF_TABLE_2, ", in tongue twisters", True),
     ):
-        inside = results.within(by_scheme.values(), [s for s in results.sections if (s == TWISTERS) == twisters])
+        inside = results.where(lambda unit, twisters=twisters: (unit.utterance.section == TWISTERS) == twisters)
         for name, rival in COMPARED:
-            pair = [by_scheme[each] for each in (name, rival) if each in by_scheme and by_scheme[each] in inside]
+            pair = [by_scheme[each] for each in (name, rival) if each in by_scheme and inside.of(by_scheme[each])]
             if len(pair) == 2:
                 quoted = [f"{theirs[each].values['wer']:g}" for each in (name, rival) if each in theirs]
                 paper = f"{' against '.join(quoted)} %" if len(quoted) > 1 else "-"

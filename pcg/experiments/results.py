@@ -3,7 +3,7 @@
 Every figure is a quotient of sums over utterances, so one bootstrap of the sums serves all of them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -19,7 +19,7 @@ from pcg.settings import Settings
 CONTROL = "top-p"
 # Names of `sampler_name`, and MSpoofTTS's own.
 SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
-NAMES = {"ar": "AR", "sd": "SD", "ssd": "SSD", "cosine": "cosine", "mel": "Mel"}
+GROUPS = {"cosine": "cosine", "mel": "Mel"}
 # Fields of a context that may differ between two records whose times are compared.
 NOT_THE_MACHINE = ("date", "judges")
 
@@ -32,20 +32,32 @@ def identity(condition: Condition) -> str:
 
 def sampler_name(settings: Settings) -> str:
     """Return MSpoofTTS's name of the sampler; "top-p" or "truncated" for plain ones, "" for the softmax alone."""
-    name = settings.sampler.upper() if settings.sampler != "plain" else ""
-    if not name and 0 < settings.top_p < 1:
+    if settings.sampler != "plain":
+        name = settings.sampler.upper()
+    elif 0 < settings.top_p < 1:
         name = CONTROL
-    if not name and (settings.top_k or settings.repetition_penalty > 1):
-        name = "truncated"
+    else:
+        name = "truncated" if settings.top_k or settings.repetition_penalty > 1 else ""
     return f"Hier{name}" if settings.hierarchical else name
 
 
 def method(condition: Condition) -> str:
-    """Return the name of the curve that a condition is a point of."""
-    acceptance, sampler = acceptance_name(condition), sampler_name(condition.settings)
-    if not sampler:
-        return acceptance
-    return sampler if acceptance == "AR" else f"{acceptance}, {sampler}"
+    """Return the name of the curve that a condition is a point of: its acceptance rule, and its sampler if not plain."""
+    settings, sampler = condition.settings, sampler_name(condition.settings)
+    if condition.swap:
+        random = condition.swap.replacement == "random"
+        name = "random swap" if random else f"swap {GROUPS[condition.swap.similarity]}"
+    elif condition.model != "target":
+        name = condition.model
+    elif condition.rule:
+        name = condition.rule.partition(":")[0]
+    elif settings.verification == "block":
+        name = f"{settings.method.upper()} block"
+    else:
+        name = settings.method.upper() + (f" {GROUPS[settings.similarity]}" if settings.method == "pcg" else "")
+    if sampler:
+        return sampler if name == "AR" else f"{name}, {sampler}"
+    return name
 
 
 def knob(condition: Condition) -> float:
@@ -58,20 +70,6 @@ def knob(condition: Condition) -> float:
         return -value if kind in ("typical", "relaxed", "ensemble") else value
     settings = condition.settings
     return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
-
-
-def acceptance_name(condition: Condition) -> str:
-    """Return the name of the acceptance rule, whatever the sampler."""
-    if condition.swap:
-        return "random swap" if condition.swap.replacement == "random" else f"swap {NAMES[condition.swap.similarity]}"
-    if condition.model != "target":
-        return condition.model
-    if condition.rule:
-        return condition.rule.partition(":")[0]
-    settings = condition.settings
-    if settings.verification == "block":
-        return f"{settings.method.upper()} block"
-    return f"PCG {NAMES[settings.similarity]}" if settings.method == "pcg" else NAMES[settings.method]
 
 
 # Figures of a result that add up over utterances; "count" makes means of the others.
@@ -105,10 +103,10 @@ COLUMNS: dict[str, Callable[[Result], float | None]] = {
     "read": lambda r: 0 if r.nats is None else len(r.tokens),
 }
 PLACES = {name: place for place, name in enumerate(COLUMNS)}
-WORD_COLUMNS = ("word_errors", "words", "lost", "character_errors", "characters")
 
 
-def _columns(result: Result) -> np.ndarray:
+@lru_cache(maxsize=2**16)
+def columns_of(result: Result) -> np.ndarray:
     """Return one number for each of PLACES; NaN where the result has none."""
     values = [read(result) for read in COLUMNS.values()]
     return np.array([np.nan if value is None else float(value) for value in values])
@@ -175,25 +173,29 @@ class Results:
         InputError: if the records are of several voices or judges.
     """
 
-    def __init__(self, records: Sequence[Record], columns: dict[int, np.ndarray] | None = None) -> None:
-        _check_sources(records)
+    def __init__(self, records: Sequence[Record]) -> None:
         self._records: dict[str, dict[tuple[Utterance, int], Record]] = {}
         self._conditions: dict[str, Condition] = {}
-        self._columns = {} if columns is None else columns
+        first: dict[str, object] = {}
+        for context in {id(record.context): record.context for record in records}.values():
+            judges = {f"judge of {metric}": judge for metric, judge in context.get("judges", {}).items()}
+            for field, source in (judges | {"voice": context.get("voice")}).items():
+                if first.setdefault(field, source) != source:
+                    raise InputError(field, source, f"{first[field]!r} as in the other records")
         for record in records:
             key = identity(record.unit.condition)
             self._conditions.setdefault(key, record.unit.condition)
-            self._records.setdefault(key, {})[replace(record.unit.utterance, section=""), record.unit.seed] = record
+            self._records.setdefault(key, {})[_place_of(record.unit)] = record
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         return tuple(self._conditions.values())
 
-    def __contains__(self, condition: Condition) -> bool:
-        return identity(condition) in self._records
+    def _of(self, condition: Condition) -> dict[tuple[Utterance, int], Record]:
+        return self._records.get(identity(condition), {})
 
     def of(self, condition: Condition) -> list[Record]:
-        return list(self._records.get(identity(condition), {}).values())
+        return list(self._of(condition).values())
 
     def baseline(self, condition: Condition) -> Condition | None:
         """Return AR by the target with the sampler and temperature of `condition`, if there are records of it."""
@@ -204,74 +206,45 @@ class Results:
     def records(self) -> list[Record]:
         return [record for records in self._records.values() for record in records.values()]
 
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The further judges of the words who heard every record."""
-        named = [tuple(hearing.judge for hearing in record.result.also_heard) for record in self.records]
-        return tuple(judge for judge in (named[0] if named else ()) if all(judge in names for names in named))
-
-    @property
-    def sections(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(record.unit.utterance.section for record in self.records))
-
     def where(self, wanted: Callable[[Unit], bool]) -> "Results":
-        return Results([record for record in self.records if wanted(record.unit)], self._columns)
+        return Results([record for record in self.records if wanted(record.unit)])
 
     def by_judge(self) -> dict[str, "Results"]:
-        """Return the same records with the words of each judge, by name; "" is the first judge."""
-        return {"": self} | {judge: self.heard_by(judge) for judge in self.judges}
+        """Return the same records with the words of each judge who heard all of them, by name; "" is the first judge."""
+        records = self.records
+        heard = [tuple(transcript.judge for transcript in record.result.also_heard) for record in records]
+        judges = [judge for judge in (heard[0] if heard else ()) if all(judge in names for names in heard)]
+        others = {judge: [replace(record, result=record.result.by(judge)) for record in records] for judge in judges}
+        return {"": self} | {judge: Results(theirs) for judge, theirs in others.items()}
 
-    def heard_by(self, judge: str) -> "Results":
-        records, columns = [], {}
-        for record in self.records:
-            other = replace(record, result=record.result.by(judge))
-            columns[id(other)] = self._of(record).copy()
-            for name in WORD_COLUMNS:
-                columns[id(other)][PLACES[name]] = COLUMNS[name](other.result)
-            records.append(other)
-        return Results(records, columns)
-
-    def alike(self, conditions: Sequence[Condition]) -> "Results":
-        """Return these conditions, and the AR of each, on the utterances and seeds that all of them share."""
-        wanted = [*conditions, *(base for c in conditions if (base := self.baseline(c)) is not None)]
-        names, keys = dict.fromkeys(map(identity, wanted)), set(self._shared(wanted, timed=False))
-        kept = [r for name in names for key, r in self._records.get(name, {}).items() if key in keys]
-        return Results(kept, self._columns)
-
-    def covers(self, condition: Condition, other: Condition) -> bool:
-        """Return whether `condition` has all utterances and seeds of `other`."""
-        return {*self._records.get(identity(other), {})} <= {*self._records.get(identity(condition), {})}
-
-    def only(self, conditions: Iterable[Condition]) -> "Results":
-        return Results([record for condition in conditions for record in self.of(condition)], self._columns)
-
-    def within(self, conditions: Iterable[Condition], sections: Collection[str]) -> "Results":
-        return self.only(conditions).where(lambda unit: unit.utterance.section in sections)
-
-    def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
-        """Return for each condition its sums `[U, K]` over the U utterances that all share, seeds added up.
+    def shared(self, conditions: Sequence[Condition], timed: bool = False) -> list[tuple[Utterance, int]]:
+        """Return the utterances and seeds that all `conditions` have.
 
         timed: only records of one machine, with the same versions and as many workers.
         """
-        tables, keys = [self._records.get(identity(c), {}) for c in conditions], self._shared(conditions, timed)
-        rows = {utterance: row for row, utterance in enumerate(dict.fromkeys(utterance for utterance, _ in keys))}
-        columns = np.zeros((len(tables), len(rows), len(PLACES)))
-        for which, table in enumerate(tables):
-            for utterance, seed in keys:
-                columns[which, rows[utterance]] += self._of(table[utterance, seed])
-        return tuple(map(Sums, columns))
-
-    def _of(self, record: Record) -> np.ndarray:
-        if id(record) not in self._columns:
-            self._columns[id(record)] = _columns(record.result)
-        return self._columns[id(record)]
-
-    def _shared(self, conditions: Sequence[Condition], timed: bool) -> list[tuple[Utterance, int]]:
-        first, *others = [self._records.get(identity(c), {}) for c in conditions]
+        first, *others = [self._of(condition) for condition in conditions]
         keys = [key for key in first if all(key in other for other in others)]
         if timed:
-            keys = [key for key in keys if all(_place(other[key]) == _place(first[key]) for other in others)]
+            keys = [key for key in keys if all(_machine(other[key]) == _machine(first[key]) for other in others)]
         return keys
+
+    def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:
+        """Return for each condition its sums `[U, K]` over the U utterances of `shared`, seeds added up."""
+        keys = self.shared(conditions, timed)
+        rows = {utterance: row for row, utterance in enumerate(dict.fromkeys(utterance for utterance, _ in keys))}
+        columns = np.zeros((len(conditions), len(rows), len(PLACES)))
+        for which, condition in enumerate(conditions):
+            for utterance, seed in keys:
+                columns[which, rows[utterance]] += columns_of(self._of(condition)[utterance, seed].result)
+        return tuple(map(Sums, columns))
+
+
+def _place_of(unit: Unit) -> tuple[Utterance, int]:
+    return replace(unit.utterance, section=""), unit.seed
+
+
+def _machine(record: Record) -> dict[str, object]:
+    return {name: value for name, value in record.context.items() if name not in NOT_THE_MACHINE}
 
 
 class Summary:
@@ -289,7 +262,7 @@ class Summary:
         self.n, self.utterances = len(self.records), len(self.sums)
         # Whether times are those of decoding.
         self.spoken = condition.swap is None and condition.model not in RECORDED
-        self._results = results
+        self.results = results
 
     def __getattr__(self, name: str) -> object:
         if name not in FIGURES:
@@ -304,10 +277,18 @@ class Summary:
     @cached_property
     def with_baseline(self) -> tuple[Sums, Sums]:
         """The sums of the condition and of AR over the utterances that both have from one machine."""
-        baseline = self._results.baseline(self.condition)
+        baseline = self.results.baseline(self.condition)
         if baseline is None or not self.spoken:
             return (Sums(self.sums.columns[:0]),) * 2
-        return self._results.sums(self.condition, baseline, timed=True)
+        return self.results.sums(self.condition, baseline, timed=True)
+
+    @cached_property
+    def change(self) -> "Difference | None":
+        """The difference to AR; None for AR itself, and where it has no records."""
+        baseline = self.results.baseline(self.condition)
+        if baseline is None or identity(baseline) == identity(self.condition):
+            return None
+        return Difference(self.results, self.condition, baseline)
 
     @cached_property
     def by_position(self) -> np.ndarray:
@@ -366,12 +347,14 @@ def summarise(results: Results) -> list[Summary]:
 
 
 def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summary]]:
-    """Compute `rows` again on the utterances that all of them share, as only such rows may stand in one table."""
-    rows = list(rows)
-    shared = results.alike([row.condition for row in rows]) if rows else results
-    if not rows or not shared.of(rows[0].condition):
+    """Compute `rows` again on the utterances and seeds that they and the AR of each share: only such rows make a table."""
+    conditions = [row.condition for row in rows]
+    if not conditions:
         return results, []
-    return shared, [Summary(shared, row.condition) for row in rows]
+    wanted = [*conditions, *(base for c in conditions if (base := results.baseline(c)) is not None)]
+    names, keys = set(map(identity, wanted)), set(results.shared(wanted))
+    shared = results.where(lambda unit: identity(unit.condition) in names and _place_of(unit) in keys)
+    return (shared, [Summary(shared, condition) for condition in conditions]) if keys else (results, [])
 
 
 def is_usual(row: Summary) -> bool:
@@ -456,15 +439,12 @@ def nearest(results: Results, name: str, point: Condition) -> Difference | None:
 
     Settings that lack utterances of the point are left out; None where no other is left.
     """
-    others = [c for c in curve(results, name, point) if results.covers(c, point) and method(c) == name]
-    if not others:
-        return None
-
-    def distance(condition: Condition) -> float:
-        ours, theirs = results.sums(condition, point)
-        return abs(float(tokens_per_call(ours.total) - tokens_per_call(theirs.total)))
-
-    return Difference(results, min(others, key=distance), point)
+    count, distances = len(results.of(point)), {}
+    for condition in curve(results, name, point):
+        if method(condition) == name and len(results.shared((point, condition))) == count:
+            ours, theirs = results.sums(condition, point)
+            distances[condition] = abs(float(tokens_per_call(ours.total) - tokens_per_call(theirs.total)))
+    return Difference(results, min(distances, key=distances.get), point) if distances else None
 
 
 def pareto(summaries: Sequence[Summary], prices: Sequence[str] = ("wer",)) -> list[Summary]:
@@ -492,7 +472,7 @@ def curve(results: Results, name: str, like: Condition) -> list[Condition]:
         for c in results.conditions
         if c.swap is None and all(getattr(c.settings, field) == getattr(like.settings, field) for field in fields)
     ]
-    begins = [c for c in shared if acceptance_name(c) == "SD"] if name.startswith(("SSD", "PCG")) else []
+    begins = [c for c in shared if method(c).partition(",")[0] == "SD"] if name.startswith(("SSD", "PCG")) else []
     return begins + sorted((c for c in shared if method(c) == name), key=knob)
 
 
@@ -507,28 +487,9 @@ def lookaheads_by_knob(summaries: Sequence[Summary], name: str) -> list[dict[int
     return [dict(sorted(by_knob[family].items())) for family in sorted(by_knob, key=knob)]
 
 
-def lookaheads(summaries: Sequence[Summary], name: str) -> dict[int, Summary]:
-    """Return the summaries of one method by lookahead, at the knob with most lookaheads."""
-    return max(lookaheads_by_knob(summaries, name), key=len, default={})
-
-
 def schemes(results: Results) -> dict[str, Condition]:
     """Return the conditions of MSpoofTTS by its names: AR by each sampler at its temperature and top-k."""
     alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
     theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
     by_name = {SCHEMES[sampler_name(c.settings)]: c for c in theirs if sampler_name(c.settings) in SCHEMES}
     return {name: by_name[name] for name in SCHEMES.values() if name in by_name}
-
-
-def _place(record: Record) -> dict[str, object]:
-    return {name: value for name, value in record.context.items() if name not in NOT_THE_MACHINE}
-
-
-def _check_sources(records: Sequence[Record]) -> None:
-    first: dict[str, object] = {}
-    for context in {id(record.context): record.context for record in records}.values():
-        judges = context.get("judges")
-        sources = {f"judge of {metric}": judge for metric, judge in judges.items()} if isinstance(judges, Mapping) else {}
-        for field, source in (sources | {"voice": context.get("voice")}).items():
-            if first.setdefault(field, source) != source:
-                raise InputError(field, source, f"{first[field]!r} as in the other records")

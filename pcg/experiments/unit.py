@@ -148,11 +148,9 @@ class Result:
     nats: float | None = None
 
     def by(self, judge: str) -> "Result":
-        """Return the result with the words of a further judge; raise InputError for one who was not asked."""
-        found = next((hearing for hearing in self.also_heard if hearing.judge == judge), None)
-        if found is None:
-            raise InputError("judge", judge, "one who heard all units")
-        return replace(self, heard=found.heard, words=found.words, characters=found.characters)
+        """Return the result with the words of a further judge, who must have been asked."""
+        (theirs,) = [transcript for transcript in self.also_heard if transcript.judge == judge]
+        return replace(self, heard=theirs.heard, words=theirs.words, characters=theirs.characters)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,9 @@ def test_a_run_that_was_closed_goes_on_where_it_stopped(tmp_path: Path, processe
     assert time.perf_counter() - begun < 5
     assert multiprocessing.active_children() == []
     done = len(store.records(UNITS, "fake"))
-    assert 7 <= done <= 7 + processes
+    assert done == 7
     assert len(list(run(UNITS, fake, store, processes))) == len(UNITS) - done
     assert results(store) == [result_of(unit) for unit in UNITS]
-    assert len(fake.begun()) <= len(UNITS) + processes
 
 
 def test_with_nothing_to_do_nothing_is_loaded(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_a_bad_number_of_processes_is_refused(tmp_path: Path, processes: object)
 def test_progress_tells_how_long_the_rest_takes() -> None:
     times = iter((100.0, 103.0, 106.0))
     records = iter([Record(unit, result_of(unit), {}) for unit in UNITS[:3]])
-    told = [p for _, p in with_progress((r for r in records), 10, known=2, clock=lambda: next(times))]
+    told = list(with_progress((r for r in records), 10, known=2, clock=lambda: next(times)))
     assert told == [Progress(3, 10, None), Progress(4, 10, 18.0), Progress(5, 10, 15.0)]
 
 
