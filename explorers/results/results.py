@@ -24,7 +24,7 @@ from explorers.shared.verdict import measured, winner_lines
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
-from pcg.experiments.grids import COUNTS, SET, TITLES, declared, offline_utterances
+from pcg.experiments.grids import COUNTS, SET, TITLES, declared, in_turns, offline_utterances
 from pcg.experiments.runner import Progress, run, with_progress
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Unit
@@ -131,12 +131,10 @@ def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[
     def theta_for(similarity: str, theta: float) -> float:
         return same_size_theta(synthesizer.library, theta, similarity)
 
-    utterances, together = offline_utterances(most, voices), {}
-    for name in dict.fromkeys(names):
-        grid = declared(name, utterances, size == "quick", theta_for)
-        for unit in grid.for_draft(synthesizer.voice.draft_kind, synthesizer.voice.draft_speaks_alone).units():
-            together.setdefault((unit.utterance, unit.seed), []).append(unit)
-    return [unit for units in together.values() for unit in units]
+    utterances = offline_utterances(most, voices)
+    kind, alone = synthesizer.voice.draft_kind, synthesizer.voice.draft_speaks_alone
+    grids = (declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names))
+    return in_turns(grid.for_draft(kind, alone) for grid in grids)
 
 
 def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[Progress]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pcg.experiments.grids import Grid
     from pcg.experiments.tables import MeanSize, Table
-    from pcg.experiments.unit import Record, Unit, Utterance
+    from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer
 
@@ -74,11 +74,12 @@ def add(app: typer.Typer) -> None:
 @with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
 def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
     """Do what the results lack, then print the tables; continue where it was stopped."""
+    from pcg.experiments.grids import in_turns
     from pcg.experiments.results import Results
     from pcg.experiments.tables import tables
 
     spec, load = _worker_spec(options), _loader(options)
-    units = _in_turns([unit for grid in _grids(name, options, load) for unit in grid.units()])
+    units = in_turns(_grids(name, options, load))
     records = _do_units(units, spec, options)
     sizes = _mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
     for table in tables(Results(records), mean_size=sizes):
@@ -374,11 +375,3 @@ def _grids(names: Sequence[str], options: SimpleNamespace, load: "Callable[[], S
     drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
     alone = not drafts_alone or load().voice.draft_speaks_alone
     return [grids[name].over(seeds, options.count).for_draft(options.draft, alone) for name in names]
-
-
-def _in_turns(units: "Sequence[Unit]") -> "list[Unit]":
-    """Order units so that all of an utterance and seed follow each other: their times are compared."""
-    together: dict[tuple[Utterance, int], list[Unit]] = {}
-    for unit in units:
-        together.setdefault((unit.utterance, unit.seed), []).append(unit)
-    return [unit for group in together.values() for unit in group]

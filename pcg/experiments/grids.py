@@ -1,11 +1,12 @@
 """Grids of utterances, conditions and seeds: the named ones for the papers' tables, and those of a YAML file."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import soundfile
@@ -39,13 +40,27 @@ PROMPT_SECONDS, PROMPT_RANGE = 3.0, (2.0, 4.0)
 ThetaFor = Callable[[str, float], float]
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
+# By name: what an experiment is for, how many utterances it has, and how many with `quick`.
+EXPERIMENTS = {
+    "main": ("AR, SD, SSD and PCG (PCG Table 1)", 200, 6),
+    "tradeoff": ("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 4),
+    "lookahead": ("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 2),
+    "swap": ("Swap test: tokens replaced within their group (PCG Table 2)", 40, 4),
+    "mspoof": ("Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)", 80, 2),
+    "originals": ("Recordings of the same sentences, as they are and through the codec", 200, 6),
+    "paper": ("The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 4),
+}
+TITLES = {name: title for name, (title, *_) in EXPERIMENTS.items()}
+COUNTS = {name: tuple(counts) for name, (_, *counts) in EXPERIMENTS.items()}
+APART = ("originals", "paper")
+SET = tuple(name for name in EXPERIMENTS if name not in APART)
+
 
 @dataclass(frozen=True)
 class Grid:
     """A named set of units; names of conditions differ."""
 
     name: str
-    title: str
     conditions: tuple[Condition, ...]
     utterances: tuple[Utterance, ...]
     seeds: tuple[int, ...]
@@ -56,10 +71,9 @@ class Grid:
                 raise InputError(field, "empty", "at least one")
         for seed in self.seeds:
             Settings(seed=seed)
-        names = [condition.name for condition in self.conditions]
-        for name in names:
-            if names.count(name) > 1:
-                raise InputError("name", name, "that of one condition only")
+        names = Counter(condition.name for condition in self.conditions)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise InputError("name", twice[0], "that of one condition only")
 
     def for_draft(self, draft: str, alone: bool = True) -> "Grid":
         """Leave out conditions that a draft of this kind cannot say. alone: whether it can speak without its target."""
@@ -79,6 +93,14 @@ class Grid:
         return [Unit(u, condition, seed) for u in self.utterances for seed in self.seeds for condition in self.conditions]
 
 
+def in_turns(grids: Iterable[Grid]) -> list[Unit]:
+    """Return the units of all grids, those of an utterance and seed one after another, as their times are compared."""
+    together: dict[tuple[Utterance, int], list[Unit]] = {}
+    for unit in (unit for grid in grids for unit in grid.units()):
+        together.setdefault((unit.utterance, unit.seed), []).append(unit)
+    return [unit for units in together.values() for unit in units]
+
+
 class ConditionFile(Recipe):
     """A condition in a YAML file, without its settings."""
 
@@ -96,7 +118,6 @@ class GridFile(Recipe):
     """
 
     name: str = Field(min_length=1)
-    title: str = ""
     voices: Words
     conditions: tuple[dict[str, Any], ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field((0,), min_length=1)
@@ -112,25 +133,24 @@ def read_grid(path: Path) -> Grid:
         raise InputError("texts and sections", "both or neither", "one of the two")
     if file.texts is not None and file.count is not None:
         raise InputError("count", file.count, "left out where texts are given")
-    texts = [("", check_text(text)) for text in file.texts or ()]
-    texts += [(section, text) for section in file.sections or () for text in _spread(read_sentences(section), file.count)]
-    utterances = tuple(Utterance(text, voice, section) for section, text in texts for voice in file.voices)
-    conditions = tuple(_condition(values) for values in file.conditions)
-    return Grid(file.name, file.title or file.name, conditions, utterances, file.seeds)
+    said = [("", check_text(text)) for text in file.texts or ()]
+    for section in file.sections or ():
+        sentences = read_sentences(section)
+        count = len(sentences) if file.count is None else file.count
+        if count > len(sentences):
+            raise InputError("count", count, f"a whole number from 1 to {len(sentences)}, the sentences of the section")
+        said += [(section, sentences[i * len(sentences) // count]) for i in range(count)]
+    conditions = []
+    for values in file.conditions:
+        knobs = {name: value for name, value in values.items() if name in Settings.model_fields and name != "seed"}
+        rest = ConditionFile.of({name: value for name, value in values.items() if name not in knobs}, "condition")
+        conditions.append(Condition(rest.name, Settings.from_dict(knobs), rest.model, rest.rule, rest.swap))
+    utterances = tuple(Utterance(text, voice, section) for section, text in said for voice in file.voices)
+    return Grid(file.name, tuple(conditions), utterances, file.seeds)
 
 
-def _spread(sentences: Sequence[str], count: int | None) -> list[str]:
-    """Return `count` of the sentences, spread evenly over them."""
-    count = len(sentences) if count is None else count
-    if count > len(sentences):
-        raise InputError("count", count, f"a whole number from 1 to {len(sentences)}, the sentences of the section")
-    return [sentences[i * len(sentences) // count] for i in range(count)]
-
-
-def _condition(values: dict[str, Any]) -> Condition:
-    knobs = {name: value for name, value in values.items() if name in Settings.model_fields and name != "seed"}
-    file = ConditionFile.of({name: value for name, value in values.items() if name not in knobs}, "condition")
-    return Condition(file.name, Settings.from_dict(knobs), file.model, file.rule, file.swap)
+def _lookahead_name(knobs: dict[str, float]) -> str:
+    return f", lookahead {knobs['lookahead']}" if knobs else ""
 
 
 def ar() -> Condition:
@@ -171,123 +191,73 @@ def swapped(theta: float, similarity: str = "cosine", replacement: str = "group"
     return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
 
 
-def _main(theta_for: ThetaFor) -> list[Condition]:
-    relaxed = [ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS)]
-    return [ar(), sd(), *relaxed, membership(50), typical()]
-
-
-def _tradeoff(theta_for: ThetaFor) -> list[Condition]:
-    more = [*(ssd(beta) for beta in (0.1, 0.4, 0.6)), *(pcg(theta) for theta in (0.7, 0.6, 0.5, 0.25))]
-    return [draft(), *_main(theta_for), *more, *_mel(theta_for), membership(10)]
-
-
-def _mel(theta_for: ThetaFor) -> list[Condition]:
-    """Return PCG with groups by sound, as large as the cosine groups at THETAS."""
-    return [pcg(theta, "mel") for theta in _equal_sizes("mel", THETAS, theta_for)]
-
-
-def _lookahead(theta_for: ThetaFor) -> list[Condition]:
-    conditions = [ar()]
-    for knobs in [{}, *({"lookahead": at} for at in LOOKAHEADS)]:
-        conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in THETAS)]
-    return conditions
-
-
-def _swap(theta_for: ThetaFor) -> list[Condition]:
-    groups = [swapped(theta) for theta in (0.7, 0.6, 0.5, 0.4, 0.3)]
-    random = [swapped(theta, replacement="random") for theta in THETAS]
-    mel = [swapped(theta, "mel") for theta in _equal_sizes("mel", THETAS, theta_for)]
-    return [ar(), *groups, *random, *mel, *(pcg(theta) for theta in THETAS)]
-
-
-def _mspoof(theta_for: ThetaFor) -> list[Condition]:
-    """Return the schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that."""
-    usual = Settings("ar", temperature=1.0)
-    samplers = {
-        "Original": usual.with_(top_k=50),
-        CONTROL: usual.with_(top_k=50, top_p=0.8),
-        "RAS": usual.with_(sampler="ras"),
-        "EAS": usual.with_(sampler="eas"),
-        "HierRAS": usual.with_(sampler="ras", hierarchical=True),
-        "HierEAS": usual.with_(sampler="eas", hierarchical=True),
-    }
-    return [Condition(name, settings) for name, settings in samplers.items()]
-
-
-def _originals(theta_for: ThetaFor) -> list[Condition]:
-    """Return the voice that the model learned from, as it is and through the codec (needs the teachers)."""
-    return [Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec")]
-
-
-def _paper(theta_for: ThetaFor) -> list[Condition]:
-    swaps = [swapped(theta) for theta in THETAS]
-    return [*_originals(theta_for), draft(), *_main(theta_for), *_mel(theta_for), *swaps]
-
-
-@dataclass(frozen=True)
-class NamedGrid:
-    """A declared grid: its utterances, full and quick, and a function of `theta_for` that makes its conditions."""
-
-    title: str
-    count: int
-    quick_count: int
-    conditions: Callable[[ThetaFor], list[Condition]]
-
-
-NAMED = {
-    "main": NamedGrid("AR, SD, SSD and PCG (PCG Table 1)", 200, 6, _main),
-    "tradeoff": NamedGrid("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 4, _tradeoff),
-    "lookahead": NamedGrid("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 2, _lookahead),
-    "swap": NamedGrid("Swap test: tokens replaced within their group (PCG Table 2)", 40, 4, _swap),
-    # Half of the utterances are tongue twisters.
-    "mspoof": NamedGrid("Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)", 80, 2, _mspoof),
-    "originals": NamedGrid("Recordings of the same sentences, as they are and through the codec", 200, 6, _originals),
-    "paper": NamedGrid(
-        "The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 4, _paper
-    ),
-}
-TITLES = {name: grid.title for name, grid in NAMED.items()}
-COUNTS = {name: (grid.count, grid.quick_count) for name, grid in NAMED.items()}
-APART = ("originals", "paper")
-SET = tuple(name for name in NAMED if name not in APART)
-
-
 def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
     """Return the grid `name` over the first of `utterances`; `quick` takes few of them.
 
     theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
     (`pcg.analysis.swap.same_size_theta`). A similarity without such groups (InputError) is left out.
     """
-    if name not in NAMED:
-        raise InputError("experiment", name, "one of " + ", ".join(NAMED))
-    count, conditions = COUNTS[name][quick], tuple(NAMED[name].conditions(theta_for))
-    chosen = _half_twisters(utterances, count) if name == "mspoof" else utterances[:count]
-    return Grid(name, TITLES[name], conditions, tuple(chosen), (0,))
+    conditions, count = tuple(_conditions(name, theta_for)), COUNTS[name][quick]
+    chosen = list(utterances[:count])
+    if name == "mspoof":
+        # Half tongue twisters and half everyday sentences; any others where a kind is missing.
+        kinds = [[u for u in utterances if u.section == section] for section in ("everyday", "twisters")]
+        halves = [u for kind in kinds for u in kind[: count // 2]]
+        chosen = halves + [u for u in utterances if u not in halves][: count - len(halves)]
+    return Grid(name, conditions, tuple(chosen), (0,))
 
 
-def _half_twisters(utterances: Sequence[Utterance], count: int) -> list[Utterance]:
-    """Return half tongue twisters and half everyday sentences; any others where a kind is missing."""
-    kinds = [[u for u in utterances if u.section == section] for section in ("everyday", "twisters")]
-    halves = [u for kind in kinds for u in kind[: count // 2]]
-    others = [u for u in utterances if u not in halves]
-    return halves + others[: count - len(halves)]
+def _conditions(name: str, theta_for: ThetaFor) -> list[Condition]:
+    main = [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS), membership(50), typical()]
+    # The voice that the model learned from, as it is and through the codec (needs the teachers).
+    originals = [
+        Condition("original", Settings("ar"), model="original"),
+        Condition("codec alone", Settings("ar"), model="codec"),
+    ]
+    match name:
+        case "main":
+            return main
+        case "originals":
+            return originals
+        case "tradeoff":
+            more = [*(ssd(beta) for beta in (0.1, 0.4, 0.6)), *(pcg(theta) for theta in (0.7, 0.6, 0.5, 0.25))]
+            mel = [pcg(theta, "mel") for theta in _mel_thetas(theta_for)]
+            return [draft(), *main, *more, *mel, membership(10)]
+        case "lookahead":
+            conditions = [ar()]
+            for knobs in [{}, *({"lookahead": at} for at in LOOKAHEADS)]:
+                conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in THETAS)]
+            return conditions
+        case "swap":
+            groups = [swapped(theta) for theta in (0.7, 0.6, 0.5, 0.4, 0.3)]
+            random = [swapped(theta, replacement="random") for theta in THETAS]
+            mel = [swapped(theta, "mel") for theta in _mel_thetas(theta_for)]
+            return [ar(), *groups, *random, *mel, *(pcg(theta) for theta in THETAS)]
+        case "mspoof":
+            # The schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that.
+            usual = Settings("ar", temperature=1.0)
+            samplers = {
+                "Original": usual.with_(top_k=50),
+                CONTROL: usual.with_(top_k=50, top_p=0.8),
+                "RAS": usual.with_(sampler="ras"),
+                "EAS": usual.with_(sampler="eas"),
+                "HierRAS": usual.with_(sampler="ras", hierarchical=True),
+                "HierEAS": usual.with_(sampler="eas", hierarchical=True),
+            }
+            return [Condition(scheme, settings) for scheme, settings in samplers.items()]
+        case "paper":
+            mel = [pcg(theta, "mel") for theta in _mel_thetas(theta_for)]
+            return [*originals, draft(), *main, *mel, *(swapped(theta) for theta in THETAS)]
+    raise InputError("experiment", name, "one of " + ", ".join(EXPERIMENTS))
 
 
-def _equal_sizes(similarity: str, thetas: Sequence[float], theta_for: ThetaFor) -> list[float]:
-    """Return the thetas of `similarity` with the sizes of cosine groups at `thetas`, each once."""
+def _mel_thetas(theta_for: ThetaFor) -> list[float]:
+    """Return the thetas at which groups by sound are as large as cosine groups at THETAS, each once."""
     equal: dict[float, None] = {}
-    for theta in thetas:
-        try:
-            at = theta_for(similarity, theta)
-            Settings(theta=at)
-        except InputError:
-            continue
-        equal[at] = None
+    for theta in THETAS:
+        with suppress(InputError):  # there are none
+            equal[Settings(theta=theta_for("mel", theta)).theta] = None
     return list(equal)
-
-
-def _lookahead_name(knobs: dict[str, float]) -> str:
-    return f", lookahead {knobs['lookahead']}" if knobs else ""
 
 
 def offline_utterances(count: int, voices: Sequence[str]) -> list[Utterance]:
@@ -314,8 +284,7 @@ def offline_utterances(count: int, voices: Sequence[str]) -> list[Utterance]:
     return utterances
 
 
-@dataclass(frozen=True)
-class _Recording:
+class _Recording(NamedTuple):
     path: Path
     speaker: str
     seconds: float
@@ -331,48 +300,30 @@ def libritts_utterances(folder: Path, count: int = 500, seed: int = 0) -> list[U
 
     Raises InputError if the folder is no LibriTTS or has fewer than `count` such utterances, AssetError for a damaged file.
     """
-    recordings = _recordings(folder / SUBSET if (folder / SUBSET).is_dir() else folder)
-    prompts = _prompts(recordings)
-    sayable = [r for r in recordings if r.speaker in prompts and r != prompts[r.speaker] and _is_sayable(r.text)]
+    place = folder / SUBSET if (folder / SUBSET).is_dir() else folder
+    recordings, sayable = [], []
+    for path in sorted(place.glob("*/*/*.wav")):
+        try:
+            text = path.with_suffix(".normalized.txt").read_text(encoding="utf-8").strip()
+            recordings.append(_Recording(path, path.parts[-3], soundfile.info(path).duration, text))
+        except (OSError, ValueError, soundfile.LibsndfileError) as error:
+            raise AssetError(f"The recording {path.name} or its .normalized.txt is missing or damaged ({error}).") from error
+    if not recordings:
+        raise InputError("folder", folder.name, f"a folder of LibriTTS: {SUBSET}/SPEAKER/CHAPTER/NAME.wav")
+    short = [r for r in recordings if PROMPT_RANGE[0] <= r.seconds <= PROMPT_RANGE[1]]
+    prompts: dict[str, _Recording] = {}
+    for recording in sorted(short, key=lambda r: abs(r.seconds - PROMPT_SECONDS)):
+        prompts.setdefault(recording.speaker, recording)
+    for recording in recordings:
+        if recording.speaker in prompts and recording != prompts[recording.speaker]:
+            with suppress(InputError):
+                check_text(recording.text)
+                sayable.append(recording)
     if not 1 <= count <= len(sayable):
         raise InputError("count", count, f"a whole number from 1 to {len(sayable)}, the utterances that {folder.name} has")
-    chosen = np.random.default_rng(seed).permutation(len(sayable))[:count]
-    return [_cloned(sayable[i], prompts[sayable[i].speaker]) for i in chosen]
-
-
-def _recordings(folder: Path) -> list[_Recording]:
-    paths = sorted(folder.glob("*/*/*.wav"))
-    if not paths:
-        raise InputError("folder", folder.name, f"a folder of LibriTTS: {SUBSET}/SPEAKER/CHAPTER/NAME.wav")
-    return [_recording(path) for path in paths]
-
-
-def _recording(path: Path) -> _Recording:
-    try:
-        text = path.with_suffix(".normalized.txt").read_text(encoding="utf-8").strip()
-        return _Recording(path, path.parts[-3], soundfile.info(path).duration, text)
-    except (OSError, ValueError, soundfile.LibsndfileError) as error:
-        raise AssetError(f"The recording {path.name} or its .normalized.txt is missing or damaged ({error}).") from error
-
-
-def _prompts(recordings: Sequence[_Recording]) -> dict[str, _Recording]:
-    """Return each speaker's recording nearest to `PROMPT_SECONDS` among those within `PROMPT_RANGE`."""
-    short: dict[str, list[_Recording]] = defaultdict(list)
-    for recording in recordings:
-        if PROMPT_RANGE[0] <= recording.seconds <= PROMPT_RANGE[1]:
-            short[recording.speaker].append(recording)
-    return {speaker: min(of_one, key=lambda r: abs(r.seconds - PROMPT_SECONDS)) for speaker, of_one in short.items()}
-
-
-def _is_sayable(text: str) -> bool:
-    try:
-        check_text(text)
-    except InputError:
-        return False
-    return True
-
-
-def _cloned(said: _Recording, prompt: _Recording) -> Utterance:
-    return Utterance(
-        said.text, prompt.speaker, SUBSET, reference=str(prompt.path), reference_text=prompt.text, recording=str(said.path)
-    )
+    utterances = []
+    for i in np.random.default_rng(seed).permutation(len(sayable))[:count]:
+        said, prompt = sayable[i], prompts[sayable[i].speaker]
+        cloned = {"reference": str(prompt.path), "reference_text": prompt.text, "recording": str(said.path)}
+        utterances.append(Utterance(said.text, said.speaker, SUBSET, **cloned))
+    return utterances

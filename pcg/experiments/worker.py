@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from pcg.analysis.audition import mel_distance
-from pcg.analysis.swap import Swapped, swap, swap_coins
+from pcg.analysis.swap import swap, swap_coins
 from pcg.analysis.whatif import surprisal
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import FIRST_JUDGE, load_judge
@@ -118,7 +118,7 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec, self.voice_id = spec, spec.voice_id
-        with self._threads():
+        with _threads():
             given = load_detectors(spec.detectors) if spec.detectors else None
             voice = load_voice(spec.model, spec.device, spec.draft, spec.precision)
             self._target = Synthesizer(voice, spec.cache, detectors=given)
@@ -127,10 +127,13 @@ class Worker:
             self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
         first, *others = self._words.values()
+        like = "the reference (a recording, or else the codec's rendering of a known voice)"
+        if not all(len(reference.codes) for reference in voice.references.values()):
+            like += ", or to AR's take of seed 0 where the model chooses the voice"
         self.judges = {
             "WER, CER": f"{first.name}; {NORMALISED}",
             **{f"WER, CER by {name}": judge.name for name, judge in zip(spec.judges[1:], others, strict=True)},
-            "Speaker": f"cosine by {self._speaker.name} to {self._likeness()}",
+            "Speaker": f"cosine by {self._speaker.name} to {like}",
         }
         if self._mos:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
@@ -150,22 +153,24 @@ class Worker:
 
     def run(self, unit: Unit) -> Result:
         """Say the unit and judge it. The first unit of a method warms it up before anything is timed."""
-        with self._threads():
-            take, sounding = self._take(_plain(unit)), self._sounding(unit)
-            audio, rate = sounding.samples, sounding.sample_rate
-            before, like = (
-                self._before_swap(_plain(unit)) if unit.condition.swap else (None, self._reference_speaker(unit.utterance))
-            )
+        said, condition = unit.utterance, unit.condition
+        with _threads():
+            take, (audio, rate, tokens, swapped) = self._take(_plain(unit)), self.sound(unit)
+            before, like = self._before_swap(_plain(unit)) if condition.swap else (None, self._reference_speaker(said))
             heard_audio = for_judges(audio, rate)
             first, *others = (hear(name, judge, take.text, heard_audio) for name, judge in self._words.items())
+            # DNSMOS of a short utterance over one window: the usual nine would hold the same speech again.
+            short = 0 < len(heard_audio) < DNSMOS.SEGMENT
+            window = np.resize(heard_audio, DNSMOS.SEGMENT) if short else heard_audio
+            likely = condition.model == "target" and not condition.swap and not take.hit_limit
             counts = take.counts_by_position
             return Result(
-                tokens=sounding.tokens,
+                tokens=tokens,
                 heard=first.heard,
                 words=first.words,
                 characters=first.characters,
                 similarity=cosine(self._speaker.embed(heard_audio, JUDGE_RATE), like),
-                dnsmos=self._quality(heard_audio),
+                dnsmos=self._mos.score(window, JUDGE_RATE) if self._mos else None,
                 rounds=len(take.rounds),
                 drafted=take.drafted,
                 accepted=sum(r.accepted for r in take.rounds),
@@ -173,51 +178,28 @@ class Worker:
                 accepted_at=tuple(counts["accepted"]),
                 trials=sum(r.trials for r in take.rounds),
                 hit_limit=take.hit_limit,
-                swapped=len(sounding.swapped) / max(1, len(sounding.tokens)),
+                swapped=len(swapped) / max(1, len(tokens)),
                 mel_distance=None if before is None else mel_distance(before, audio, rate),
                 audio_seconds=len(audio) / rate,
                 decoding_seconds=1e-3 * take.decoding_ms,
                 wall_seconds=take.wall_seconds,
                 computed=round(take.computed_per_token * len(take.tokens)),
-                spoof=spoof(self._detectors, sounding.tokens) if self._detectors else None,
+                spoof=spoof(self._detectors, tokens) if self._detectors else None,
                 also_heard=tuple(others),
-                nats=self._nats(unit, take),
+                nats=round(surprisal(self._target, take, self._reference(said)), 2) if likely else None,
             )
-
-    def take(self, unit: Unit) -> Take:
-        """Return the unit's take, before any swap."""
-        with self._threads():
-            return self._take(_plain(unit))
 
     def sound(self, unit: Unit) -> Sounding:
         """Return the sound that the judges hear."""
-        with self._threads():
-            return self._sounding(unit)
-
-    def _sounding(self, unit: Unit) -> Sounding:
-        take, reference = self._take(_plain(unit)), self._reference(unit.utterance)
-        if unit.condition.swap is None:
-            return Sounding(take.audio, take.sample_rate, take.tokens)
-        after = self._swapped(unit, take.tokens)
-        samples = self._target.decode(list(after.tokens), reference)
-        return Sounding(samples, take.sample_rate, after.tokens, after.positions)
-
-    def _nats(self, unit: Unit, take: Take) -> float | None:
-        if unit.condition.model != "target" or unit.condition.swap or take.hit_limit:
-            return None
-        return round(surprisal(self._target, take, self._reference(unit.utterance)), 2)
-
-    def _quality(self, heard: np.ndarray) -> float | None:
-        """Return DNSMOS, of a short utterance over one window: the usual nine would hold the same speech again."""
-        if self._mos is None:
-            return None
-        short = 0 < len(heard) < DNSMOS.SEGMENT
-        return self._mos.score(np.resize(heard, DNSMOS.SEGMENT) if short else heard, JUDGE_RATE)
-
-    def _swapped(self, unit: Unit, tokens: Sequence[int]) -> Swapped:
         wanted = unit.condition.swap
-        groups = self._target.groups(wanted.theta, wanted.similarity)
-        return swap(tokens, groups, wanted, self._target.voice.usage > 0, swap_coins(unit.settings.seed))
+        with _threads():
+            take = self._take(_plain(unit))
+            if wanted is None:
+                return Sounding(take.audio, take.sample_rate, take.tokens)
+            groups, usable = self._target.groups(wanted.theta, wanted.similarity), self._target.voice.usage > 0
+            after = swap(take.tokens, groups, wanted, usable, swap_coins(unit.settings.seed))
+            samples = self._target.decode(list(after.tokens), self._reference(unit.utterance))
+            return Sounding(samples, take.sample_rate, after.tokens, after.positions)
 
     def _say(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance
@@ -237,7 +219,7 @@ class Worker:
 
     @cached_property
     def _draft(self) -> Synthesizer:
-        """The draft as a voice of its own."""
+        """The draft as a separate voice."""
         voice = self._target.voice
         if not voice.draft_speaks_alone:
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
@@ -249,32 +231,29 @@ class Worker:
             return voice.reference_from_audio(Path(said.reference), said.reference_text)
         return voice.reference(said.voice)
 
-    def _likeness(self) -> str:
-        known = all(len(reference.codes) for reference in self._target.voice.references.values())
-        rendering = "the reference (a recording, or else the codec's rendering of a known voice)"
-        return rendering if known else f"{rendering}, or to AR's take of seed 0 where the model chooses the voice"
-
     def _embed_reference(self, said: Utterance) -> np.ndarray:
         codec, codes = self._target.voice.codec, self._reference(said).codes
         if said.reference:
-            return self._speaker.embed(read_recording(said.reference, codec.sample_rate), codec.sample_rate)
-        heard = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
-        return self._speaker.embed(heard, codec.sample_rate)
+            audio = load_audio(Path(said.reference), codec.sample_rate, LONGEST_SECONDS)
+        else:
+            audio = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
+        return self._speaker.embed(audio, codec.sample_rate)
 
     def _render_before_swap(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
         """Return the sound before the swap and its speaker, decoded in one piece as the sound after it is."""
         audio = self._target.decode(list(self._take(unit).tokens), self._reference(unit.utterance))
         return audio, self._speaker.embed(audio, self._target.voice.codec.sample_rate)
 
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
-        """Set THREADS of torch while the worker works."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(THREADS)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Set THREADS of torch while a worker works."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def hear(name: str, judge: Judge, text: str, audio: np.ndarray) -> JudgeTranscript:
@@ -307,16 +286,11 @@ def spoof(detectors: Detectors, tokens: Sequence[int]) -> float | None:
     return float(1 - detectors.real(M50, windows).mean())
 
 
-def read_recording(path: str, rate: int) -> np.ndarray:
-    """Return samples `[N]` of a recording at `rate`."""
-    return load_audio(Path(path), rate, LONGEST_SECONDS)
-
-
 def recorded_take(unit: Unit, codec: Codec) -> Take:
     """Return the recording of the unit's text as a take without times, for the model "codec" through the codec."""
     said, tokens = unit.utterance, ()
     if said.recording:
-        audio = read_recording(said.recording, codec.sample_rate)
+        audio = load_audio(Path(said.recording), codec.sample_rate, LONGEST_SECONDS)
     else:
         from pcg.training.corpus import recorded  # of training the only part that measuring needs
 
@@ -341,31 +315,22 @@ def context(device: str, precision: str, threads: int, workers: int, judges: Map
 
 @cache
 def _machine(device: str) -> dict[str, object]:
+    # On Linux `platform` knows only the processor's architecture. Of several sockets the first one counts.
+    table = Path("/proc/cpuinfo")
+    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
+    facts = {key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in reversed(lines)) if mark}
+    kind = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
+    name = facts.get("model name") or platform.processor() or platform.machine() or sys.platform
+    # Times of different CPU kernels are not compared.
+    kernels = b"".join(file.read_bytes() for file in sorted(Path(kernel.__file__).parent.glob("*.py")))
     return {
-        "processor": _processor(),
+        "processor": f"{name} ({', '.join(kind)})" if kind else name,
         "cores": os.cpu_count(),
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
         "python": platform.python_version(),
         "torch": version("torch"),
         "transformers": version("transformers"),
         "pcg": __version__,
-        "kernel": _kernel(),
+        "kernel": hashlib.sha256(kernels).hexdigest()[:12],
         "format": FORMAT,
     }
-
-
-def _kernel() -> str:
-    """Return a digest of the CPU kernel's files: times of different kernels are not compared."""
-    files = sorted(Path(kernel.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
-def _processor() -> str:
-    """Return the processor's name, family and model; on Linux `platform` knows only its architecture."""
-    table = Path("/proc/cpuinfo")
-    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
-    facts = {key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in reversed(lines)) if mark}
-    if "model name" not in facts:
-        return platform.processor() or platform.machine() or sys.platform
-    kind = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
-    return f"{facts['model name']} ({', '.join(kind)})" if kind else facts["model name"]

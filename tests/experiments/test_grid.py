@@ -37,7 +37,7 @@ def written(folder: Path, **changes: object) -> Path:
 
 
 def test_units_come_by_utterance_then_seed_then_condition() -> None:
-    units = Grid("g", "G", (AR, PCG), SAID, (0, 1)).units()
+    units = Grid("g", (AR, PCG), SAID, (0, 1)).units()
     order = [(u.utterance.text, u.seed, u.condition.name) for u in units]
     assert order == [(text, seed, name) for text in ("hello", "yes") for seed in (0, 1) for name in ("AR", "PCG")]
 
@@ -54,12 +54,12 @@ def test_units_come_by_utterance_then_seed_then_condition() -> None:
 )
 def test_a_grid_of_nothing_or_with_two_of_a_name_is_refused(field: str, changes: dict[str, object]) -> None:
     with pytest.raises(InputError) as error:
-        replace(Grid("g", "G", (AR, PCG), SAID, (0, 1)), **changes)
+        replace(Grid("g", (AR, PCG), SAID, (0, 1)), **changes)
     assert error.value.field == field
 
 
 def test_a_grid_goes_over_other_seeds_and_fewer_utterances() -> None:
-    grid = Grid("g", "G", (AR, PCG), SAID, (0,)).over((1, 2), 1)
+    grid = Grid("g", (AR, PCG), SAID, (0,)).over((1, 2), 1)
     assert (grid.seeds, grid.utterances) == ((1, 2), SAID[:1])
     assert grid.over() == grid
     for count in (0, 2):
@@ -102,7 +102,7 @@ def test_records_survive_json() -> None:
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     grid = read_grid(written(tmp_path))
-    assert (grid.name, grid.title, grid.seeds) == ("mine", "mine", (3, 4))
+    assert (grid.name, grid.seeds) == ("mine", (3, 4))
     assert grid.utterances == tuple(Utterance(t, v) for t in ("hello", "yes it is") for v in ("one", "two"))
     assert grid.conditions == (
         Condition("AR", Settings("ar")),

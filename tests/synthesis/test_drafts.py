@@ -236,7 +236,7 @@ def test_experiments_keep_drafts_apart_and_leave_out_what_cannot_be(tiny_voice_f
     assert len({spec.voice_id for spec in specs}) == 4
     assert specs[0].voice_id == WorkerSpec(str(tiny_voice_folder)).voice_id
     alone, sd = Condition("draft alone", Settings("ar"), model="draft"), Condition("SD", Settings("sd"))
-    grid = Grid("g", "g", (alone, Condition("AR", Settings("ar")), sd), (Utterance("hello", "one", "s"),), (0,))
+    grid = Grid("g", (alone, Condition("AR", Settings("ar")), sd), (Utterance("hello", "one", "s"),), (0,))
 
     def left(draft: str) -> list[str]:
         return [condition.name for condition in grid.for_draft(draft).conditions]
