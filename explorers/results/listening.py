@@ -45,7 +45,6 @@ from pcg.experiments.listening_tests import (
     Outcome,
     Plan,
     Vote,
-    as_csv,
     as_dict,
     check_vote,
     dithered,
@@ -54,7 +53,7 @@ from pcg.experiments.listening_tests import (
     matched,
     outcome,
 )
-from pcg.files import replacing, write_json
+from pcg.files import write_json
 from pcg.metrics.intelligibility import comparable, read_sentences
 from pcg.settings import METHODS, PAPERS, Checked, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -235,15 +234,12 @@ def vote(test: BlindTest | None, number: object, answer: object, plays: object) 
     return replace(test, votes=(*test.votes, check_vote(test.plan.design, answer, plays)))
 
 
-def export(folder: Path, test: BlindTest | None) -> list[str]:
-    """Write the test as JSON and CSV into `folder`; refused before it is over."""
+def export(folder: Path, test: BlindTest | None) -> str:
+    """Write the test as JSON into `folder`; refused before it is over."""
     if test is None:
         raise PCGError(NO_TEST)
-    json_path, csv_path = folder / "listening-test.json", folder / "listening-test.csv"
-    write_json(json_path, test.record())
-    with replacing(csv_path) as temporary:
-        temporary.write_text(as_csv(test.plan, test.texts, test.votes), encoding="utf-8")
-    return [str(json_path), str(csv_path)]
+    write_json(folder / "listening-test.json", test.record())
+    return str(folder / "listening-test.json")
 
 
 def write_test(request: ListeningRequest, digest: str, address: str) -> str:

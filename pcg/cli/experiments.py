@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -251,7 +252,7 @@ def summarise_listeners(
             print(f"  {name}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]")
         if each.p is not None:
             print(f"  sign test over listeners: p = {each.p:.3g}")
-    print(json.dumps([each.as_dict() for each in pooled]))
+    print(json.dumps([asdict(each) for each in pooled]))
 
 
 def _fill_document(results: Path, document: Path) -> None:

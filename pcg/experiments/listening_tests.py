@@ -1,7 +1,5 @@
 """Blind listening tests: who is heard in which order, how loud, which votes are valid, and what they show."""
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +26,6 @@ STEP = 2.0**-15
 LEVEL, POWER, CLEAR_SHARE = 0.05, 0.8, 0.75
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
 RECOGNISED_SCORE, MISSED_SHARE = 90, 0.15
-COLUMNS = ("version", "design", "seed", "trial", "text", "take_seed", "letter", "system", "plays", "vote", "score")
 LARGEST_BYTES = 4 << 20
 
 Answer = str | tuple[float, ...]
@@ -108,17 +105,16 @@ def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
         raise InputError("number of trials", count, f"a whole number from 1 to {MOST_TRIALS}")
     coins = np.random.default_rng(int(seed))
     order = [int(item) for _ in range(0, int(count), items) for item in coins.permutation(items)][: int(count)]
-    return Plan(design, tuple(_trial(design, item, coins) for item in order), int(seed))
-
-
-def _trial(design: Design, item: int, coins: np.random.Generator) -> Trial:
-    seed = int(coins.integers(2**32))
-    hidden = tuple(design.rated[i] for i in coins.permutation(len(design.rated)))
-    if design.kind == "abx":
-        hidden += (hidden[int(coins.integers(2))],)
-    elif design.kind == "rating":
-        hidden = (str(design.reference), *hidden)
-    return Trial(item, seed, hidden)
+    trials = []
+    for item in order:
+        take_seed = int(coins.integers(2**32))
+        hidden = tuple(design.rated[i] for i in coins.permutation(len(design.rated)))
+        if design.kind == "abx":
+            hidden += (hidden[int(coins.integers(2))],)
+        elif design.kind == "rating":
+            hidden = (str(design.reference), *hidden)
+        trials.append(Trial(item, take_seed, hidden))
+    return Plan(design, tuple(trials), int(seed))
 
 
 def check_vote(design: Design, answer: object, plays: object) -> Vote:
@@ -228,33 +224,32 @@ class Outcome:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The outcome in words."""
-        told = [self._verdict()]
-        if self.ties:
-            told.append(f"{counted(self.ties, 'tie')} left out.")
-        if self.missed:
-            doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
-            told.append(f"The hidden reference got less than {RECOGNISED_SCORE} in {self.missed} of {self.n} trials{doubt}.")
-        return (*told, "One listener, one sitting.")
-
-    def _verdict(self) -> str:
         find = f"about {self.enough} to find a preference of 3 in 4"
+        what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
             needed = f"at least {self.fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
             count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"
-            return f"n too small: {count}; to show anything it takes {needed}."
-        if self.kind == "rating":
-            return "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
-        what = "a difference was heard" if self.kind == "abx" else "one is preferred"
-        if self.p is not None and self.p < LEVEL:
-            return f"That {what} is shown (p = {self.p:.3g}, n = {self.n})."
-        return f"That {what} is not shown (p = {self.p:.3g}, n = {self.n}; it takes {find})."
+            verdict = f"n too small: {count}; to show anything it takes {needed}."
+        elif self.kind == "rating":
+            verdict = "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
+        elif self.p is not None and self.p < LEVEL:
+            verdict = f"That {what} is shown (p = {self.p:.3g}, n = {self.n})."
+        else:
+            verdict = f"That {what} is not shown (p = {self.p:.3g}, n = {self.n}; it takes {find})."
+        notes = [f"{counted(self.ties, 'tie')} left out."] if self.ties else []
+        if self.missed:
+            doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
+            notes.append(f"The hidden reference got less than {RECOGNISED_SCORE} in {self.missed} of {self.n} trials{doubt}.")
+        return (verdict, *notes, "One listener, one sitting.")
 
 
 def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     """Return the outcome of `votes` on the first trials."""
     if len(votes) > len(plan.trials):
         raise ValueError("there are more votes than trials")
-    design, answers = plan.design, answers_of(plan, votes)
+    design = plan.design
+    orders = [dict(zip(design.letters, trial.systems, strict=True)) for trial in plan.trials]
+    answers = [by_system(design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
     tail = "greater" if design.kind == "abx" else "two-sided"
     needed = (fewest(tail), votes_needed(tail))
     if design.kind == "rating":
@@ -276,12 +271,6 @@ def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     figures = tuple(Figure(title, n, share(k, n) if n else None, k) for title, k in counts.items())
     p = _p_value(figures[0].count, n, tail) if n else None
     return Outcome(design.kind, n, len(answers) - n, figures, p, *needed)
-
-
-def answers_of(plan: Plan, votes: Sequence[Vote]) -> list[dict[str, float]]:
-    """Return the answers by system."""
-    orders = [dict(zip(plan.design.letters, trial.systems, strict=True)) for trial in plan.trials]
-    return [by_system(plan.design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
 
 
 @lru_cache
@@ -329,20 +318,6 @@ def as_dict(
     }
 
 
-def as_csv(plan: Plan, texts: Sequence[str], votes: Sequence[Vote]) -> str:
-    """Return COLUMNS, and a line for each letter of each trial that was voted on."""
-    file = io.StringIO()
-    lines = csv.writer(file, lineterminator="\n")
-    lines.writerow(COLUMNS)
-    for i, (vote, scores) in enumerate(zip(votes, answers_of(plan, votes), strict=True)):
-        trial, rated = plan.trials[i], plan.design.kind == "rating"
-        head = (VERSION, plan.design.kind, plan.seed, i + 1, texts[trial.item], trial.seed)
-        for letter, system, plays in zip(plan.design.letters, trial.systems, vote.plays, strict=True):
-            score = "" if not rated or letter == OPEN else f"{scores[system]:g}"
-            lines.writerow((*head, letter, system, plays, "" if rated else vote.answer, score))
-    return file.getvalue()
-
-
 @dataclass(frozen=True)
 class Listener:
     """A record of one listener, the answers by system (`by_system`)."""
@@ -357,7 +332,7 @@ class Listener:
 
     @property
     def attentive(self) -> bool:
-        """Whether the hidden reference was recognised often enough."""
+        """Whether the hidden reference, if there is one, was recognised often enough."""
         missed = sum(answer[self.reference] < RECOGNISED_SCORE for answer in self.answers) if self.reference else 0
         return missed <= MISSED_SHARE * len(self.answers)
 
@@ -376,21 +351,6 @@ class Pooled:
     left_out: int
     shares: dict[str, Estimate]
     p: float | None
-
-    @classmethod
-    def of(cls, kind: str, systems: tuple[str, ...], group: Sequence[Listener]) -> "Pooled":
-        kept = [listener for listener in group if kind != "rating" or listener.attentive]
-        shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
-        trials = sum(len(listener.answers) for listener in kept)
-        better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
-        decided = [difference > 0 for difference in better if difference]
-        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind != "rating" else None
-        return cls(kind, len(kept), trials, len(group) - len(kept), shares, p)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the votes ready for JSON."""
-        shares = {name: [round(x, 4) for x in (e.value, e.low, e.high)] for name, e in self.shares.items()}
-        return asdict(self) | {"shares": shares}
 
 
 def read_listener(path: Path) -> Listener:
@@ -420,4 +380,13 @@ def pool(listeners: Sequence[Listener]) -> list[Pooled]:
             groups.setdefault((listener.kind, listener.systems), []).append(listener)
     if not groups:
         raise PCGError("None of these records has a vote.")
-    return [Pooled.of(*key, group) for key, group in groups.items()]
+    pooled = []
+    for (kind, systems), group in groups.items():
+        kept = [listener for listener in group if listener.attentive]
+        shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
+        better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
+        decided = [difference > 0 for difference in better if difference]
+        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind != "rating" else None
+        trials = sum(len(listener.answers) for listener in kept)
+        pooled.append(Pooled(kind, len(kept), trials, len(group) - len(kept), shares, p))
+    return pooled
