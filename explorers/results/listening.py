@@ -37,7 +37,6 @@ from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import (
-    ANCHOR,
     OPEN,
     TIE,
     Design,
@@ -49,7 +48,6 @@ from pcg.experiments.listening_tests import (
     check_vote,
     dithered,
     draw_plan,
-    low_anchor,
     matched,
     outcome,
 )
@@ -105,7 +103,6 @@ class ListeningRequest(Checked):
     design: str
     compared: list[str]
     reference: str | None = None
-    anchor: bool = False
     source: str
     lines: str = ""
     trials: int
@@ -130,8 +127,7 @@ class ListeningRequest(Checked):
 
     def plan(self, texts: int) -> Plan:
         """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
-        rated = self.design == "rating"
-        design = Design(self.design, tuple(self.systems()), self.reference if rated else None, self.anchor and rated)
+        design = Design(self.design, tuple(self.systems()), self.reference if self.design == "rating" else None)
         if self.trials > MOST_ASKED:
             raise InputError("number of trials", self.trials, f"a whole number from 1 to {MOST_ASKED}")
         return draw_plan(design, texts, self.trials, self.settings("ar").seed)
@@ -214,11 +210,9 @@ def question(test: BlindTest) -> dict[str, object]:
 
 def sounds(synthesizer: Synthesizer, test: BlindTest, noise: np.random.Generator) -> list[np.ndarray]:
     """Return the sound behind each letter, int16 `[N]`: equally loud, equally long, and no two copies the same bytes."""
-    at, design, rate = len(test.votes), test.plan.design, synthesizer.voice.codec.sample_rate
+    at, rate = len(test.votes), synthesizer.voice.codec.sample_rate
     speaker = synthesizer.voice.reference(test.voice)
     decoded = {name: synthesizer.decode(list(test.tokens[at][name]), speaker) for name in test.systems}
-    if design.anchor:
-        decoded[ANCHOR] = low_anchor(decoded[str(design.reference)], rate)
     level = dict(zip(decoded, matched(list(decoded.values()), rate), strict=True))
     return [dithered(level[name], noise) for name in test.plan.trials[at].systems]
 
@@ -328,7 +322,7 @@ def create_listening_test(
                 finish = gr.Button("End the test and show the result", size="md", visible=False, elem_id="listening-end")
             with gr.Column(elem_classes="lab-card", visible=False, elem_id="listening-revealed") as revealed:
                 reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
-                save = gr.Button("Save as CSV and JSON", size="md", elem_id="listening-export")
+                save = gr.Button("Save as JSON", size="md", elem_id="listening-export")
                 files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
     state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), dict(zip(NAMES, inputs, strict=True))
     outputs = [ballot, finish, revealed, reveal, files, state, status]
@@ -379,7 +373,7 @@ def create_listening_test(
 
     def save_files(test: BlindTest | None) -> Iterator[object]:
         with showing_errors(), TemporaryDirectory() as folder:
-            yield gr.update(value=export(Path(folder), test), visible=True)
+            yield gr.update(value=[export(Path(folder), test)], visible=True)
 
     @with_parameters(*NAMES, "address")
     def make_link(*values: object) -> object:
@@ -435,7 +429,6 @@ def _create_form(synthesizer: Synthesizer) -> tuple:
                 choices, value="AR", label="Reference", elem_id="listening-reference",
                 info="Played openly, and also hidden among the others.",
             )  # fmt: skip
-            anchor = gr.Checkbox(label="Anchor: the reference, low-pass filtered at 3.5 kHz", elem_id="listening-anchor")
         source = gr.Radio(
             [(title, key) for key, title in SOURCES.items()], value="evaluation", label="Texts", elem_id="listening-source"
         )
@@ -458,5 +451,5 @@ def _create_form(synthesizer: Synthesizer) -> tuple:
             label="Link to this test", info="It fixes texts, systems, seed and order.", visible=False, interactive=False,
             buttons=["copy"], lines=2, elem_id="listening-link",
         )  # fmt: skip
-    inputs = [design, compared, reference, anchor, source, lines, trials, voice, *knobs, seed, similarity]
+    inputs = [design, compared, reference, source, lines, trials, voice, *knobs, seed, similarity]
     return inputs, rating, own, run, stop, status, make, link

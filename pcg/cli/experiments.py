@@ -116,8 +116,8 @@ def run_recognition(
         sets[speech.resolve().name] = recorded_set(speech, count)
     # Thresholds matter in noise.
     swept = NOISY if NOISY in sets else next(iter(sets))
-    measured, seconds = study(loaded, sets, swept, results / STUDY, identity(recogniser or EMBEDDED, sets))
-    for table in recognition_tables(measured, seconds):
+    measured = study(loaded, sets, swept, results / STUDY, identity(recogniser or EMBEDDED, sets))
+    for table in recognition_tables(measured):
         print(table.markdown(), end="\n\n")
 
 
@@ -277,9 +277,9 @@ def _tables(folder: Path) -> "list[Table]":
     from pcg.experiments.tables import tables
 
     if (folder / STUDY).is_file():
-        from pcg.experiments.recognition import read_study, recognition_tables
+        from pcg.experiments.recognition import Study, recognition_tables
 
-        return recognition_tables(*read_study(folder / STUDY))
+        return recognition_tables(Study.read(folder / STUDY))
     if not (store := Store(folder)).exists:
         raise InputError("results", str(folder), "a folder that experiment run or swap has filled")
     records = store.all()

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 
@@ -15,15 +14,16 @@ from pcg.metrics.estimate import Estimate, bootstrap, share
 VERSION = 1
 KINDS = ("ab", "abx", "rating")
 MOST_TRIALS, MOST_RATED = 60, 6
-ANCHOR, TIE, OPEN, UNKNOWN, RECOGNISED = "anchor", "tie", "R", "X", "recognised"
-LETTERS = "ABCDEFG"
+TIE, OPEN, UNKNOWN, RECOGNISED = "tie", "R", "X", "recognised"
+LETTERS = "ABCDEF"
 BEST = 100
 # EBU R128: programmes at -23 LUFS, with true peaks at -1 dB at most.
 TARGET_LUFS, PEAK_DB = -23.0, -1.0
 BLOCK_SECONDS, SHORTEST_SECONDS = 0.4, 0.1
-ANCHOR_HZ = 3500
 STEP = 2.0**-15
-LEVEL, POWER, CLEAR_SHARE = 0.05, 0.8, 0.75
+LEVEL = 0.05
+# Of the exact test: votes that reach LEVEL if all agree, and votes that find a share of 3 in 4 four times of five.
+VOTES = {"two-sided": (6, 30), "greater": (5, 23)}
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
 RECOGNISED_SCORE, MISSED_SHARE = 90, 0.15
 LARGEST_BYTES = 4 << 20
@@ -36,35 +36,29 @@ class Design:
     """A test of `systems`, by name.
 
     kind: "ab", which of two is better (ties allowed); "abx", which of two X is; "rating", 0 to 100 for each, after ITU-R
-    BS.1534 (MUSHRA): `reference` is heard openly and hidden among the others, with `anchor` a low-passed copy of it, too.
+    BS.1534 (MUSHRA): `reference` is heard openly and hidden among the others.
     """
 
     kind: str
     systems: tuple[str, ...]
     reference: str | None = None
-    anchor: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError("design", self.kind, "one of " + ", ".join(KINDS))
-        low, high = (2, MOST_RATED) if self.kind == "rating" else (2, 2)
-        if not low <= len(self.systems) <= high or len(set(self.systems)) < len(self.systems) or ANCHOR in self.systems:
-            count = "exactly 2" if low == high else f"{low} to {high}"
+        most = MOST_RATED if self.kind == "rating" else 2
+        if not 2 <= len(self.systems) <= most or len(set(self.systems)) < len(self.systems):
+            count = "exactly 2" if most == 2 else f"2 to {most}"
             raise InputError("what is compared", ", ".join(self.systems) or "nothing", f"{count} that differ")
         if self.kind == "rating" and self.reference not in self.systems:
             raise InputError("reference", self.reference, "one of " + ", ".join(self.systems))
-        if self.kind != "rating" and (self.reference is not None or self.anchor):
-            raise InputError("reference or anchor", self.reference or ANCHOR, "left out, except in a rating")
-
-    @property
-    def rated(self) -> tuple[str, ...]:
-        """The systems that have a letter."""
-        return (*self.systems, ANCHOR) if self.anchor else self.systems
+        if self.kind != "rating" and self.reference is not None:
+            raise InputError("reference", self.reference, "left out, except in a rating")
 
     @property
     def letters(self) -> tuple[str, ...]:
         """The letters of each trial: the open reference is "R", the system to be recognised "X"."""
-        letters = tuple(LETTERS[: len(self.rated)])
+        letters = tuple(LETTERS[: len(self.systems)])
         return {"ab": letters, "abx": (*letters, UNKNOWN), "rating": (OPEN, *letters)}[self.kind]
 
 
@@ -108,7 +102,7 @@ def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
     trials = []
     for item in order:
         take_seed = int(coins.integers(2**32))
-        hidden = tuple(design.rated[i] for i in coins.permutation(len(design.rated)))
+        hidden = tuple(design.systems[i] for i in coins.permutation(len(design.systems)))
         if design.kind == "abx":
             hidden += (hidden[int(coins.integers(2))],)
         elif design.kind == "rating":
@@ -128,8 +122,8 @@ def check_vote(design: Design, answer: object, plays: object) -> Vote:
     if design.kind == "rating":
         scores = answer if isinstance(answer, Sequence) and not isinstance(answer, str) else ()
         numbers = [float(s) for s in scores if type(s) in (int, float) and isfinite(s) and 0 <= s <= BEST]
-        if len(scores) != len(design.rated) or len(numbers) != len(scores):
-            raise InputError("answer", answer, f"{len(design.rated)} scores from 0 to {BEST}")
+        if len(scores) != len(design.systems) or len(numbers) != len(scores):
+            raise InputError("answer", answer, f"{len(design.systems)} scores from 0 to {BEST}")
         return Vote(tuple(numbers), tuple(counts))
     allowed = ("A", "B", TIE) if design.kind == "ab" else ("A", "B")
     if answer not in allowed:
@@ -178,18 +172,6 @@ def dithered(samples: np.ndarray, noise: np.random.Generator) -> np.ndarray:
     return np.clip(np.round(samples / STEP + drawn[0] - drawn[1]), -(2**15), 2**15 - 1).astype(np.int16)
 
 
-def low_anchor(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Return the low anchor of ITU-R BS.1534-3: `samples [N]` low-passed at 3.5 kHz without delay."""
-    from scipy.signal import butter, sosfiltfilt
-
-    if sample_rate <= 2 * ANCHOR_HZ:
-        raise InputError("anchor", f"low-passed at {ANCHOR_HZ} Hz", "left out, as the voice has nothing above")
-    if not len(samples):
-        return samples
-    filter_ = butter(10, ANCHOR_HZ, fs=sample_rate, output="sos")
-    return sosfiltfilt(filter_, samples, padlen=min(len(samples) - 1, sample_rate // 50)).astype(np.float32)
-
-
 @dataclass(frozen=True)
 class Figure:
     """A count or a mean rating over `n` votes, with its 95 % interval."""
@@ -202,10 +184,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of `n` votes without `ties`. p: of the exact binomial test against chance, None in a rating.
+    """The outcome of `n` votes without `ties`.
 
-    fewest: with fewer votes not even equal ones reach p < 0.05. enough: about how many find a share of 75 % in four tests of
-    five. missed: trials in which the hidden reference was not recognised.
+    p: of the exact binomial test against chance, None in a rating. missed: trials in which the hidden reference was not
+    recognised.
     """
 
     kind: str
@@ -213,21 +195,20 @@ class Outcome:
     ties: int
     figures: tuple[Figure, ...]
     p: float | None
-    fewest: int
-    enough: int
     missed: int = 0
 
     @property
     def too_small(self) -> bool:
-        return self.n < self.fewest
+        return self.n < VOTES[_tail(self.kind)][0]
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The outcome in words."""
-        find = f"about {self.enough} to find a preference of 3 in 4"
+        fewest, enough = VOTES[_tail(self.kind)]
+        find = f"about {enough} to find a preference of 3 in 4"
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
-            needed = f"at least {self.fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
+            needed = f"at least {fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
             count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"
             verdict = f"n too small: {count}; to show anything it takes {needed}."
         elif self.kind == "rating":
@@ -250,11 +231,9 @@ def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     design = plan.design
     orders = [dict(zip(design.letters, trial.systems, strict=True)) for trial in plan.trials]
     answers = [by_system(design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
-    tail = "greater" if design.kind == "abx" else "two-sided"
-    needed = (fewest(tail), votes_needed(tail))
     if design.kind == "rating":
         n = len(answers)
-        columns = {system: [answer[system] for answer in answers] for system in design.rated}
+        columns = {system: [answer[system] for answer in answers] for system in design.systems}
         reference = columns[str(design.reference)]
         differences = {
             f"{system} less {design.reference}": [a - b for a, b in zip(column, reference, strict=True)]
@@ -263,29 +242,19 @@ def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
         }
         figures = tuple(Figure(name, n, bootstrap(c) if n else None) for name, c in (columns | differences).items())
         missed = sum(score < RECOGNISED_SCORE for score in reference)
-        return Outcome("rating", n, 0, figures, None, *needed, missed)
+        return Outcome("rating", n, 0, figures, None, missed)
     decided = [answer for answer in answers if 0.5 not in answer.values()]
     n, named = len(decided), {system: f"{system} preferred" for system in design.systems}
     named = named if design.kind == "ab" else {RECOGNISED: f"{UNKNOWN} recognised"}
     counts = {title: sum(int(answer[system]) for answer in decided) for system, title in named.items()}
     figures = tuple(Figure(title, n, share(k, n) if n else None, k) for title, k in counts.items())
-    p = _p_value(figures[0].count, n, tail) if n else None
-    return Outcome(design.kind, n, len(answers) - n, figures, p, *needed)
+    p = _p_value(figures[0].count, n, _tail(design.kind)) if n else None
+    return Outcome(design.kind, n, len(answers) - n, figures, p)
 
 
-@lru_cache
-def fewest(alternative: str) -> int:
-    """Return the least n at which equal votes have p < LEVEL."""
-    return next(n for n in range(1, 100) if _p_value(n, n, alternative) < LEVEL)
-
-
-@lru_cache
-def votes_needed(alternative: str) -> int:
-    """Return the least n at which the exact test, at LEVEL, finds a share of CLEAR_SHARE with probability POWER."""
-    from scipy.stats import binom
-
-    tail = LEVEL / 2 if alternative == "two-sided" else LEVEL
-    return next(n for n in range(1, 10_000) if binom.sf(binom.isf(tail, n, 0.5), n, CLEAR_SHARE) >= POWER)
+def _tail(kind: str) -> str:
+    """Return the alternative of the exact test: who cannot tell X recognises it by chance, and no less often."""
+    return "greater" if kind == "abx" else "two-sided"
 
 
 def _p_value(count: int, n: int, alternative: str) -> float:

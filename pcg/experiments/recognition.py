@@ -25,7 +25,7 @@ from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.experiments.tables import Column, P, Table
 from pcg.experiments.worker import context
 from pcg.files import write_json
-from pcg.metrics.estimate import Estimate, between, resampled
+from pcg.metrics.estimate import between, resampled
 from pcg.metrics.intelligibility import Errors, pooled, read_sentences, word_errors
 from pcg.metrics.recording import JUDGE_RATE
 from pcg.models.hub import content_digest
@@ -64,8 +64,8 @@ class SetResult:
     milliseconds: tuple[float, ...]
 
 
-class StudyFile(BaseModel):
-    """A study on disk: who made it and where, seconds of speech by set, and results by set and setting."""
+class Study(BaseModel):
+    """A study: who made it and where, seconds of speech by set, and results by set and setting."""
 
     format: Literal[1] = 1
     made: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class StudyFile(BaseModel):
     heard: dict[str, dict[str, SetResult]] = {}
 
     @classmethod
-    def read(cls, path: Path) -> "StudyFile":
+    def read(cls, path: Path) -> "Study":
         """Read what `study` wrote; raise AssetError for another file."""
         try:
             return cls.model_validate_json(path.read_bytes())
@@ -149,85 +149,25 @@ def study(
     path: Path,
     identity: str,
     announce: Callable[[str], None] = print,
-) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
+) -> Study:
     """Run all `sets` in the modes of Table 1, and the set `swept` at the thresholds of Figures 3 and 4; keep the file `path`.
 
     Args:
         identity: of recogniser and sets; results of another one, or from another machine, are measured again.
-
-    Returns:
-        The results by set and setting, and the seconds of speech by set.
     """
     made = context("cpu", "float32", torch.get_num_threads(), 1, {"recogniser": recogniser.name}) | {"identity": identity}
-    before = StudyFile.read(path) if path.is_file() else StudyFile()
+    before = Study.read(path) if path.is_file() else Study()
     same = all(before.made.get(key) == made[key] for key in made if key != "date")
-    results: dict[str, dict[str, SetResult]] = {name: before.heard.get(name, {}) if same else {} for name in sets}
     seconds = {name: sum(len(each.samples) for each in spoken) / JUDGE_RATE for name, spoken in sets.items()}
+    results = Study(made=made, seconds=seconds, heard={name: before.heard.get(name, {}) if same else {} for name in sets})
     for name, spoken in sets.items():
         wanted = [PRESETS[mode] for mode in MODES] + (list(SWEEP) if name == swept else [])
-        missing = {setting_name(each): each for each in wanted if setting_name(each) not in results[name]}
+        missing = {setting_name(each): each for each in wanted if setting_name(each) not in results.heard[name]}
         if missing:
             announce(f"{name}: {len(spoken)} utterances at {len(missing)} settings")
-            results[name] |= _measure(recogniser, spoken, {AR: PRESETS["ar"]} | missing)
-            write_json(path, StudyFile(made=made, seconds=seconds, heard=results).model_dump(mode="json"))
-    return results, seconds
-
-
-def recognition_tables(results: Mapping[str, Mapping[str, SetResult]], seconds: Mapping[str, float]) -> list[Table]:
-    """Return Table 1 with the paper's averages, and the sweep of each set that has one. seconds: of speech in each set."""
-    shares = [Column(title, 0, 100) for title in ("%C", "%L")]
-    figures = (Column("n"), Column("WER %", 1, 100), Column("WER, points", 1, 100, signed=True), P, *shares,
-               Column("RTFx"), Column("over AR", 2, suffix="x"))  # fmt: skip
-
-    def cells(at: SetResult, ar: SetResult, speech: float) -> tuple[object, ...]:
-        lost = (None, None) if at is ar else (_difference(at, ar), two_proportions(at, ar))
-        stages = [sum(stage == name for stage in at.stages) / len(at.stages) for name in ("ctc", "lm")]
-        rtfx = 1e3 * speech / median(at.milliseconds)
-        return (len(at.words), wer(at), *lost, *stages, rtfx, None if at is ar else over(at, ar))
-
-    rows = []
-    for name, of in results.items():
-        for mode, title in MODES.items():
-            rows.append((name, title, *cells(of[setting_name(PRESETS[mode])], of[AR], seconds[name])))
-    for mode, (rate, speed) in PAPER.items():
-        theirs = (None, rate / 100, None, None, None, None, speed, None if mode == "ar" else speed / PAPER["ar"][1])
-        rows.append(("the paper, average", MODES[mode], *theirs))
-    note = (
-        "Brackets: 95 % bootstrap interval over utterances. RTFx: seconds of speech in a second of work. %C, %L: accepted by "
-        "the CTC gate, by the language model's one pass. p: two-proportion z-test against AR. The paper: a 1B model on an H100."
-    )
-    columns = (Column("set", words=True), Column("mode", words=True), *figures)
-    tables = [Table("recognition", "Self-speculative recognition (CTC Table 1)", columns, tuple(rows), note, RUN)]
-    for name, of in results.items():
-        if len(of) > len(MODES):
-            ranked = sorted(of, key=lambda at: over(of[at], of[AR]))
-            swept = tuple((at, *cells(of[at], of[AR], seconds[name])) for at in ranked)
-            title = f"Thresholds and steps (CTC Figures 3 and 4): {name}"
-            tables.append(Table("thresholds", title, (Column("setting", words=True), *figures), swept, note, RUN))
-    return tables
-
-
-def wer(result: SetResult) -> Estimate:
-    return pooled([Errors(*words) for words in result.words])
-
-
-def over(ours: SetResult, theirs: SetResult) -> float:
-    """Return how many times as fast `ours` is."""
-    return median(theirs.milliseconds) / median(ours.milliseconds)
-
-
-def two_proportions(ours: SetResult, theirs: SetResult) -> float:
-    """Return p of the two-sided two-proportion z-test on the word errors, the paper's test."""
-    (e1, n1), (e2, n2) = (np.array(each.words, float).sum(0) for each in (ours, theirs))
-    rate = (e1 + e2) / (n1 + n2)
-    spread = sqrt(rate * (1 - rate) * (1 / n1 + 1 / n2)) if 0 < rate < 1 else 0.0
-    return erfc(abs(e1 / n1 - e2 / n2) / spread / sqrt(2)) if spread else 1.0
-
-
-def _difference(ours: SetResult, theirs: SetResult) -> Estimate:
-    both = np.concatenate([np.array(ours.words, float), np.array(theirs.words, float)], axis=1)
-    total, draws = both.sum(0), resampled(both)
-    return between(total[0] / total[1] - total[2] / total[3], draws[:, 0] / draws[:, 1] - draws[:, 2] / draws[:, 3])
+            results.heard[name] |= _measure(recogniser, spoken, {AR: PRESETS["ar"]} | missing)
+            write_json(path, results.model_dump(mode="json"))
+    return results
 
 
 def _measure(recogniser: Recogniser, spoken: Sequence[SpokenText], settings: Mapping[str, Thresholds]) -> dict[str, SetResult]:
@@ -249,7 +189,48 @@ def _measure(recogniser: Recogniser, spoken: Sequence[SpokenText], settings: Map
     return results
 
 
-def read_study(path: Path) -> tuple[dict[str, dict[str, SetResult]], dict[str, float]]:
-    """Return the results and the seconds of speech in the file of a study."""
-    file = StudyFile.read(path)
-    return file.heard, file.seconds
+def recognition_tables(study: Study) -> list[Table]:
+    """Return Table 1 with the paper's averages, and the sweep of each set that has one."""
+    shares = [Column(title, 0, 100) for title in ("%C", "%L")]
+    figures = (Column("n"), Column("WER %", 1, 100), Column("WER, points", 1, 100, signed=True), P, *shares,
+               Column("RTFx"), Column("over AR", 2, suffix="x"))  # fmt: skip
+
+    def cells(name: str, setting: str) -> tuple[object, ...]:
+        at, ar = study.heard[name][setting], study.heard[name][AR]
+        stages = [at.stages.count(stage) / len(at.stages) for stage in ("ctc", "lm")]
+        rtfx, wer = 1e3 * study.seconds[name] / median(at.milliseconds), pooled([Errors(*words) for words in at.words])
+        if setting == AR:
+            return (len(at.words), wer, None, None, *stages, rtfx, None)
+        both = np.concatenate([np.array(at.words, float), np.array(ar.words, float)], axis=1)
+        total, draws = both.sum(0), resampled(both)
+        less = between(total[0] / total[1] - total[2] / total[3], draws[:, 0] / draws[:, 1] - draws[:, 2] / draws[:, 3])
+        return (len(at.words), wer, less, two_proportions(at, ar), *stages, rtfx, speed(name, setting))
+
+    def speed(name: str, setting: str) -> float:
+        """Return how many times as fast as AR."""
+        return median(study.heard[name][AR].milliseconds) / median(study.heard[name][setting].milliseconds)
+
+    rows = [(name, title, *cells(name, setting_name(PRESETS[mode]))) for name in study.heard for mode, title in MODES.items()]
+    for mode, (rate, rtfx) in PAPER.items():
+        theirs = (None, rate / 100, None, None, None, None, rtfx, None if mode == "ar" else rtfx / PAPER["ar"][1])
+        rows.append(("the paper, average", MODES[mode], *theirs))
+    note = (
+        "Brackets: 95 % bootstrap interval over utterances. RTFx: seconds of speech in a second of work. %C, %L: accepted by "
+        "the CTC gate, by the language model's one pass. p: two-proportion z-test against AR. The paper: a 1B model on an H100."
+    )
+    columns = (Column("set", words=True), Column("mode", words=True), *figures)
+    tables = [Table("recognition", "Self-speculative recognition (CTC Table 1)", columns, tuple(rows), note, RUN)]
+    for name, settings in study.heard.items():
+        if len(settings) > len(MODES):
+            swept = [(at, *cells(name, at)) for at in sorted(settings, key=lambda at: speed(name, at))]
+            title = f"Thresholds and steps (CTC Figures 3 and 4): {name}"
+            tables.append(Table("thresholds", title, (Column("setting", words=True), *figures), tuple(swept), note, RUN))
+    return tables
+
+
+def two_proportions(ours: SetResult, theirs: SetResult) -> float:
+    """Return p of the two-sided two-proportion z-test on the word errors, the paper's test."""
+    (e1, n1), (e2, n2) = (np.array(each.words, float).sum(0) for each in (ours, theirs))
+    rate = (e1 + e2) / (n1 + n2)
+    spread = sqrt(rate * (1 - rate) * (1 / n1 + 1 / n2)) if 0 < rate < 1 else 0.0
+    return erfc(abs(e1 / n1 - e2 / n2) / spread / sqrt(2)) if spread else 1.0

@@ -1,46 +1,38 @@
 """Blind listening tests: plans are fair, votes are checked, outcomes are those of the exact tests, records are pooled."""
 
-import csv
-import io
 import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import (
-    ANCHOR,
-    COLUMNS,
     OPEN,
     PEAK_DB,
     TARGET_LUFS,
+    VOTES,
     Design,
     Plan,
     Trial,
     Vote,
-    as_csv,
     as_dict,
     check_vote,
     draw_plan,
-    fewest,
     loudness,
-    low_anchor,
     matched,
     outcome,
     pool,
     read_listener,
-    votes_needed,
 )
 
 AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
-RATING = Design("rating", ("AR", "SSD", "PCG"), "AR", anchor=True)
+RATING = Design("rating", ("AR", "SSD", "PCG"), "AR")
 PANEL = Design("rating", ("AR", "SSD"), reference="AR")
 RATE = 16_000
-HOSTILE = 'a, "b"\n=1+1 <script>'
 
 
 def plan_of(design: Design, *orders: tuple[str, ...]) -> Plan:
@@ -87,11 +79,11 @@ def test_x_is_a_or_b_and_either_as_often() -> None:
     assert all(abs(count / len(trials) - 0.25) < 3.3 * (0.25 * 0.75 / len(trials)) ** 0.5 for count in places.values())
 
 
-def test_a_rating_hides_the_reference_and_the_anchor_among_the_others() -> None:
+def test_a_rating_hides_the_reference_among_the_others() -> None:
     trials = draw_plan(RATING, 3, 60, 1).trials
-    assert RATING.letters == (OPEN, "A", "B", "C", "D")
-    assert all(t.systems[0] == "AR" and sorted(t.systems[1:]) == sorted(("AR", "SSD", "PCG", ANCHOR)) for t in trials)
-    assert len({t.systems.index("AR", 1) for t in trials}) == 4
+    assert RATING.letters == (OPEN, "A", "B", "C")
+    assert all(t.systems[0] == "AR" and sorted(t.systems[1:]) == ["AR", "PCG", "SSD"] for t in trials)
+    assert len({t.systems.index("AR", 1) for t in trials}) == 3
 
 
 @pytest.mark.parametrize(
@@ -100,9 +92,9 @@ def test_a_rating_hides_the_reference_and_the_anchor_among_the_others() -> None:
         (("abc", ("AR", "PCG")), "design is 'abc', but must be one of ab, abx, rating"),
         (("ab", ("AR",)), "exactly 2 that differ"),
         (("abx", ("AR", "SD", "PCG")), "exactly 2 that differ"),
-        (("rating", ("AR", "anchor"), "AR"), "2 to 6 that differ"),
+        (("rating", ("AR",), "AR"), "2 to 6 that differ"),
         (("rating", ("AR", "PCG")), "reference is missing"),
-        (("ab", ("AR", "PCG"), None, True), "left out, except in a rating"),
+        (("ab", ("AR", "PCG"), "AR"), "left out, except in a rating"),
     ],
 )
 def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
@@ -118,9 +110,9 @@ def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
         (AB, "A", [1]),
         (AB, "A", [1, -1]),
         (ABX, "tie", [1, 1, 1]),
-        (RATING, [1, 2, 3], [1] * 5),
-        (RATING, [1, 2, 3, 101], [1] * 5),
-        (RATING, [1, 2, 3, float("nan")], [1] * 5),
+        (RATING, [1, 2], [1] * 4),
+        (RATING, [1, 2, 101], [1] * 4),
+        (RATING, [1, 2, float("nan")], [1] * 4),
     ],
 )
 def test_votes_that_do_not_answer_are_refused(design: Design, answer: object, plays: object) -> None:
@@ -132,7 +124,7 @@ def test_nobody_votes_on_what_was_not_played() -> None:
     with pytest.raises(InputError, match="given before B, X was played"):
         check_vote(ABX, "A", [2, 0, 0])
     assert check_vote(AB, "tie", [2, 1]) == Vote("tie", (2, 1))
-    assert check_vote(RATING, [0, 100, 3, 4.5], [1] * 5).answer == (0.0, 100.0, 3.0, 4.5)
+    assert check_vote(RATING, [0, 100, 4.5], [1] * 4).answer == (0.0, 100.0, 4.5)
 
 
 def test_preferences_are_counted_by_system_and_ties_left_out() -> None:
@@ -165,7 +157,6 @@ def test_who_always_says_a_prefers_nobody_and_who_hears_it_is_believed() -> None
 
 
 def test_too_few_votes_are_called_that() -> None:
-    assert (fewest("two-sided"), fewest("greater")) == (6, 5)
     plan = plan_of(AB, *[("AR", "PCG")] * 6)
     five, six = (outcome(plan, [Vote("B", (1, 1))] * n) for n in (5, 6))
     assert five.too_small
@@ -176,27 +167,28 @@ def test_too_few_votes_are_called_that() -> None:
     assert (nothing.n, nothing.p, nothing.figures[0].estimate, nothing.too_small) == (0, None, None, True)
 
 
-@pytest.mark.parametrize(("alternative", "level"), [("two-sided", 0.05), ("greater", 0.05)])
-def test_as_many_votes_as_are_said_to_be_needed_find_a_clear_share(alternative: str, level: float) -> None:
-    n, coins = votes_needed(alternative), np.random.default_rng(0)
+@pytest.mark.parametrize("alternative", VOTES)
+def test_as_many_votes_as_are_said_to_be_needed_show_what_they_should(alternative: str) -> None:
+    """Exactly: equal votes reach 5 %, and a share of 3 in 4 is found with a power of 80 %; fewer votes do not."""
+
+    def shown(count: int, n: int) -> bool:
+        return binomtest(count, n, alternative=alternative).pvalue < 0.05
 
     def power(n: int) -> float:
-        hits = coins.binomial(n, 0.75, 4000)
-        found = {k: binomtest(k, n, alternative=alternative).pvalue < level for k in set(hits.tolist())}
-        return float(np.mean([found[k] for k in hits.tolist()]))
+        return sum(binom.pmf(count, n, 0.75) for count in range(n + 1) if shown(count, n) and count > n / 2)
 
-    assert power(n) > 0.8 - 3.3 * 0.4 / 4000**0.5
-    assert power(n - 4) < 0.8
+    fewest, enough = VOTES[alternative]
+    assert shown(fewest, fewest)
+    assert not shown(fewest - 1, fewest - 1)
+    assert power(enough) >= 0.8 > max(power(n) for n in range(1, enough))
 
 
 def test_ratings_are_means_by_system_and_differences_are_paired() -> None:
-    orders = [("AR", "PCG", "AR", "SSD", ANCHOR), ("AR", "AR", ANCHOR, "PCG", "SSD")]
-    plan = plan_of(RATING, *orders)
-    found = outcome(plan, [Vote((80.0, 100.0, 60.0, 10.0), (1,) * 5), Vote((80.0, 20.0, 70.0, 40.0), (1,) * 5)])
+    plan = plan_of(RATING, ("AR", "PCG", "AR", "SSD"), ("AR", "AR", "PCG", "SSD"))
+    votes = [Vote((80.0, 100.0, 60.0), (1,) * 4), Vote((80.0, 70.0, 40.0), (1,) * 4)]
+    found = outcome(plan, votes)
     values = {f.name: f.estimate.value for f in found.figures}
-    assert values == {
-        "AR": 90, "SSD": 50, "PCG": 75, ANCHOR: 15, "SSD less AR": -40, "PCG less AR": -15, f"{ANCHOR} less AR": -75,
-    }  # fmt: skip
+    assert values == {"AR": 90, "SSD": 50, "PCG": 75, "SSD less AR": -40, "PCG less AR": -15}
     difference = next(f.estimate for f in found.figures if f.name == "SSD less AR")
     # The same in both trials, although the ratings themselves are not.
     assert (difference.low, difference.high) == (-40, -40)
@@ -204,19 +196,13 @@ def test_ratings_are_means_by_system_and_differences_are_paired() -> None:
     assert any("less than 90 in 1 of 2 trials; by BS.1534" in sentence for sentence in found.sentences)
 
 
-def test_exports_say_all_in_the_order_heard() -> None:
+def test_a_record_tells_everything_in_the_order_heard() -> None:
     plan = draw_plan(RATING, 2, 3, 5)
-    votes = [Vote((1.0, 2.0, 3.0, 4.0), (5, 1, 1, 2, 9))] * 2
-    told = as_dict(plan, [HOSTILE, "two"], votes, {"AR": {"rtf": 0.5}})
-    assert json.loads(json.dumps(told, allow_nan=False))["trials"][0]["order"]["R"] == "AR"
-    assert (told["version"], told["seed"], told["trials"][2]["vote"], told["outcome"]["n"]) == (1, 5, None, 2)
-    header, *rows = csv.reader(io.StringIO(as_csv(plan, [HOSTILE, "two"], votes)))
-    assert (tuple(header), len(rows)) == (COLUMNS, 10)
-    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    assert [row["system"] for row in named[:5]] == list(plan.trials[0].systems)
-    assert [row["score"] for row in named[:5]] == ["", "1", "2", "3", "4"]
-    assert [row["plays"] for row in named[:5]] == ["5", "1", "1", "2", "9"]
-    assert {row["text"] for row in named} == {HOSTILE, "two"}
+    votes = [Vote((1.0, 2.0, 3.0), (5, 1, 1, 2))] * 2
+    record = json.loads(json.dumps(as_dict(plan, ["one", "two"], votes, {"AR": {"rtf": 0.5}}), allow_nan=False))
+    assert (record["version"], record["seed"], record["trials"][2]["vote"], record["outcome"]["n"]) == (1, 5, None, 2)
+    assert list(record["trials"][0]["order"].values()) == list(plan.trials[0].systems)
+    assert record["trials"][1]["vote"] == {"answer": [1, 2, 3], "plays": [5, 1, 1, 2]}
 
 
 @pytest.mark.parametrize("seconds", [3.0, 0.4, 0.3, 0.05])
@@ -245,17 +231,6 @@ def test_silence_and_nothing_stay_silent() -> None:
     assert loudness(np.zeros(RATE), RATE) == -np.inf
     copies = matched([np.zeros(100), np.zeros(0, np.float32)], RATE)
     assert [(len(copy), np.any(copy)) for copy in copies] == [(1600, False)] * 2
-
-
-def test_the_anchor_lacks_what_lies_above() -> None:
-    low, high = tone(0.5, 0.1, 2000), tone(0.5, 0.1, 5000)
-    middle = slice(RATE // 10, -RATE // 10)
-    assert np.abs(low_anchor(low, RATE) - low)[middle].max() < 0.002
-    assert np.abs(low_anchor(high, RATE))[middle].max() < 0.001
-    assert len(low_anchor(np.zeros(0, np.float32), RATE)) == 0
-    assert len(low_anchor(np.ones(2, np.float32), RATE)) == 2
-    with pytest.raises(InputError, match="anchor"):
-        low_anchor(low, 7000)
 
 
 def recorded(folder: Path, name: str, design: Design, wanted: list[object], seed: int = 0) -> Path:
@@ -324,6 +299,6 @@ def test_the_command_prints_each_kind_and_json(tmp_path: Path, capsys: pytest.Ca
     assert main(["listening-test", "summarise", *files]) == 0
     *told, last = capsys.readouterr().out.splitlines()
     assert told[0] == "ab: 3 listeners, 9 trials"
-    assert json.loads(last)[0]["shares"]["PCG"][0] == pytest.approx(0.6667, abs=1e-4)
+    assert json.loads(last)[0]["shares"]["PCG"]["value"] == pytest.approx(0.6667, abs=1e-4)
     with pytest.raises(PCGError, match="has a vote"):
         pool([])

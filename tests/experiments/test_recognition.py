@@ -13,8 +13,8 @@ from pcg.experiments.recognition import (
     SWEEP,
     SetResult,
     SpokenText,
+    Study,
     noisy,
-    read_study,
     recognition_tables,
     recorded_set,
     setting_name,
@@ -27,14 +27,14 @@ def test_a_study_resumes_and_is_done_again_for_another_recogniser(recogniser_fol
     monkeypatch.setattr("pcg.experiments.recognition.REPEATS", 1)
     sets = {name: [SpokenText("the quick fox", each.numpy()) for each in babble(2, seed)] for seed, name in enumerate("ab")}
     recogniser, said, path = load_recogniser(recogniser_folder), [], tmp_path / "study.json"
-    first, seconds = study(recogniser, sets, "a", path, "who", announce=said.append)
+    first = study(recogniser, sets, "a", path, "who", announce=said.append)
     assert len(said) == 2
-    assert len(first["a"]) == len({setting_name(each) for each in SWEEP} | {*first["b"]})
-    assert len(first["b"]) == len(MODES)
-    assert study(recogniser, sets, "a", path, "who", announce=said.append) == (first, seconds)
-    assert len(said) == 2
-    assert read_study(path) == (first, seconds)
-    tables = recognition_tables(first, seconds)
+    assert len(first.heard["a"]) == len({setting_name(each) for each in SWEEP} | {*first.heard["b"]})
+    assert len(first.heard["b"]) == len(MODES)
+    again = study(recogniser, sets, "a", path, "who", announce=said.append)
+    assert (again.heard, again.seconds, len(said)) == (first.heard, first.seconds, 2)
+    assert Study.read(path) == first
+    tables = recognition_tables(first)
     assert [table.name for table in tables] == ["recognition", "thresholds"]
     assert len(tables[0].rows) == 2 * len(MODES) + len(MODES)
     study(recogniser, sets, "a", path, "somebody else", announce=said.append)
@@ -67,4 +67,4 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         recorded_set(tmp_path, 3)
     (tmp_path / "study.json").write_text('{"format": 1, "made": {}, "seconds": {}, "heard": {"one": {"AR": 3}}}')
     with pytest.raises(AssetError, match=r"study\.json are missing or damaged"):
-        read_study(tmp_path / "study.json")
+        Study.read(tmp_path / "study.json")
