@@ -37,30 +37,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 command.invoke(context)
         if sys.stdout:
             sys.stdout.flush()
+        return 0
     except typer.Exit as stop:
         return stop.exit_code
-    except PCGError as error:
-        return _ended(f"pcg: {error}\n", 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _ended("pcg: stopped.\n", 130)
+        sentence, code = "stopped.", 130
     except BrokenPipeError:
-        return _ended("", 141)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _ended("pcg: The disk is full: what was written is not whole.\n", 2)
-        return _ended(f"pcg: {unexpected(error)}\n", 2)
-    except ModuleNotFoundError as error:
-        needed = f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs'
-        return _ended(f"pcg: {needed}.\n", 2)
+        sentence, code = "", 141
     except Exception as error:
-        if hasattr(error, "format_message"):  # an error of the options
-            return _ended(f"pcg: {_sentence(error)}\n", 2)
-        return _ended(f"pcg: {unexpected(error)}\n", 2)
-    return 0
+        sentence, code = _sentence(error), 2
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:  # what could not be written is dropped: the interpreter would print a traceback
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sentence:
+        sys.stderr.write(f"pcg: {sentence}\n")
+    return code
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error of the options as one sentence: FIELD is VALUE, but must be ALLOWED."""
+    """Return an error as one sentence; that of an option says: FIELD is VALUE, but must be ALLOWED."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "The disk is full: what was written is not whole."
+    if isinstance(error, ModuleNotFoundError):
+        return f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs.'
+    if isinstance(error, PCGError) or not hasattr(error, "format_message"):
+        return str(error if isinstance(error, PCGError) else unexpected(error))
     parameter, cause = getattr(error, "param", None), error.__cause__
     if parameter and hasattr(cause, "errors"):
         first = cause.errors()[0]
@@ -68,14 +71,3 @@ def _sentence(error: Exception) -> str:
         value = first["input"] if "ctx" in first else repr(first["input"])
         return f"{parameter.name.replace('_', '-')} is {value}, but must be {allowed}."
     return " ".join(error.format_message().split()).rstrip(".") + "."
-
-
-def _ended(message: str, code: int) -> int:
-    """Write `message` to standard error. Unwritten standard output is dropped: the interpreter would print a traceback."""
-    try:
-        if sys.stdout:
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.stderr.write(message)
-    return code

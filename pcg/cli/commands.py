@@ -5,9 +5,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -21,25 +20,25 @@ from pcg.cli.options import (
     METHOD,
     MODEL,
     SETTINGS,
+    SIMILARITY,
     SPEAKER,
     THREADS,
     find_speaker,
     load_synthesizer,
-    numbers,
     print_table,
     read_settings,
-    use_threads,
+    read_thetas,
     with_options,
 )
 from pcg.errors import InputError, counted
-from pcg.settings import Settings, bounds
+from pcg.settings import Settings
 
 if TYPE_CHECKING:
-    from pcg.take import Round, Sound, Take
+    from pcg.serving.replicas import Replicas
+    from pcg.serving.speech_service import SpeechService
 
 THETAS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 1.0)
-SIMILARITY = {"similarity": SETTINGS["similarity"]}
-BENCH = {"repeats": (int, 7, "runs in turns; medians are printed", 1), "out": (Path, None, "write the figures there, too")}
+BENCH = {"repeats": (int, 7, "runs in turns; medians are printed", 1)}
 # Which step accepted a text, the cheapest first.
 STAGES = ("ctc", "lm", "ar", "words")
 REPLICAS = 2
@@ -60,12 +59,6 @@ SERVE = {
     "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
 }
-TRANSCRIBE = {
-    "mode": (str, "accurate", "ar, accurate, fast, or words (listed words: slower, fewest errors)"),
-    "tau_ctc": (float, None, "entropy in nats below which a CTC frame is certain", 0, 10),
-    "tau_slm": (float, None, "likelihood above which the language model accepts a token", 0, 1),
-    "recogniser": (Path, None, "the folder of another recogniser than the shipped one"),
-}
 
 
 def add(app: typer.Typer) -> None:
@@ -73,7 +66,7 @@ def add(app: typer.Typer) -> None:
         app.command()(command)
     benches = typer.Typer(help="Time the engine; JSON on the last line.", rich_markup_mode=None)
     benches.callback(invoke_without_command=True)(bench)
-    for command in (quick, shape, batching, codec, gpu):
+    for command in (quick, shape, batching, codec):
         benches.command()(command)
     app.add_typer(benches, name="bench")
 
@@ -85,51 +78,49 @@ def speak(
     out: Annotated[Path, typer.Option(help="FILE.wav; - streams raw 16-bit PCM")] = Path("speech.wav"),
 ) -> None:
     """Say a text with one decoder."""
-    from pcg.audio import write_wav
+    from pcg.audio import as_int16, write_wav
     from pcg.saved_take import Origin, Stored
-    from pcg.take import Sound, accepted_in_words, last_take
+    from pcg.take import Sound, accepted_in_words
     from pcg.text.reading import check_text, unread
 
-    settings = read_settings(options)
+    settings, streams = read_settings(options), str(out) == "-"
     check_text(text)
     if letters := unread(text):
         print(f"pcg: left out, as only English letters are read: {letters[:40]}", file=sys.stderr)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()  # the kernel is compiled or loaded on first use
-    told: dict[str, object] = {"out": str(out)}
+    facts: dict[str, object] = {"out": str(out)}
     if options.verify:
-        take, told["verified"] = _verified(lambda each: synthesizer.take(text, each, voice, reference), settings, options)
+        from pcg.asr.judges import best_take, load_judge
+
+        judge = load_judge(options.judge, options.device)
+        seeds = [(settings.seed + number) % 2**32 for number in range(options.verify)]
+        take, trials = best_take(lambda seed: synthesizer.take(text, settings.with_(seed=seed), voice, reference), judge, seeds)
+        for trial in trials:
+            words = f"{counted(trial.errors, 'word error')}, heard: {trial.heard or 'no words'}"
+            print(f"seed {trial.seed}: {words}", file=sys.stderr)
+        seconds = round(sum(trial.seconds for trial in trials), 3)
+        print(f"kept seed {take.settings.seed} of {counted(len(trials), 'take')} in {seconds:.1f} s", file=sys.stderr)
+        facts["verified"] = {"judge": judge.name, "seconds": seconds, "takes": [asdict(trial) for trial in trials]}
         steps = iter((Sound(take.audio, take.sample_rate), take))
     else:
-        steps = synthesizer.speak(text, settings, voice, reference, stream=str(out) == "-")
-    if str(out) == "-":
-        take = _pour(steps)
-    else:
-        take = last_take(steps)
+        steps = synthesizer.speak(text, settings, voice, reference, stream=streams)
+    for step in steps:
+        if streams and isinstance(step, Sound):
+            sys.stdout.buffer.write(as_int16(step.samples).tobytes())
+            sys.stdout.buffer.flush()
+    take = step
+    if not streams:
         stored = Stored.of(take, Origin.of(synthesizer.voice), reference)
         write_wav(out, take.audio, take.sample_rate, stored.to_json())
     # Where standard output takes the sound, words go to standard error.
-    place = sys.stderr if str(out) == "-" else sys.stdout
+    place = sys.stderr if streams else sys.stdout
     accepted = accepted_in_words(take.acceptance_rate, take.acceptance_of_tested, take.acceptance_by_position)
     times = f"{take.audio_seconds:.2f} s of audio in {take.wall_seconds:.2f} s"
     print(f"{out}: {times}, {take.tokens_per_second:.0f} tokens/s" + (f"; {accepted}" if accepted else ""), file=place)
     if options.json:
-        print(json.dumps(take.summary() | told), file=place)
-
-
-def _verified(say: "Callable[[Settings], Take]", settings: Settings, options: SimpleNamespace) -> "tuple[Take, dict]":
-    """Return the take of up to `options.verify` that the judge understands best, and what it cost."""
-    from pcg.asr.judges import best_take, load_judge
-
-    judge = load_judge(options.judge, options.device)
-    seeds = [(settings.seed + number) % 2**32 for number in range(options.verify)]
-    take, trials = best_take(lambda seed: say(settings.with_(seed=seed)), judge, seeds)
-    for trial in trials:
-        print(f"seed {trial.seed}: {counted(trial.errors, 'word error')}, heard: {trial.heard or 'no words'}", file=sys.stderr)
-    seconds = round(sum(trial.seconds for trial in trials), 3)
-    print(f"kept seed {take.settings.seed} of {counted(len(trials), 'take')} in {seconds:.1f} s", file=sys.stderr)
-    return take, {"judge": judge.name, "seconds": seconds, "takes": [asdict(trial) for trial in trials]}
+        print(json.dumps(take.summary() | facts), file=place)
 
 
 @with_options({name: SPEAKER[name] for name in ("reference_text",)}, MODEL)
@@ -156,19 +147,6 @@ def normalise(text: str) -> None:
         print(f"left out  {letters}")
 
 
-def _pour(steps: "Iterator[Round | Sound | Take]") -> "Take":
-    """Write sound to standard output as it comes; return the take."""
-    from pcg.audio import as_int16
-    from pcg.take import Sound, Take
-
-    for step in steps:
-        if isinstance(step, Sound):
-            sys.stdout.buffer.write(as_int16(step.samples).tobytes())
-            sys.stdout.buffer.flush()
-    assert isinstance(step, Take)
-    return step
-
-
 @with_options(SETTINGS, SPEAKER, MODEL, THREADS, JSON)
 def compare(
     text: str,
@@ -183,7 +161,6 @@ def compare(
     from pcg.text.reading import check_text
 
     settings, text = read_settings(options), check_text(text)
-    use_threads(options.threads)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
@@ -224,7 +201,7 @@ def serve(options: SimpleNamespace) -> None:
     if options.voices is not None and options.ray:
         raise InputError("voices", str(options.voices), "left out with --ray")
 
-    def service(door: socket.socket) -> Replicas | SpeechService:
+    def service(door: socket.socket) -> "Replicas | SpeechService":
         if options.ray:
             address, bound = door.getsockname()[:2]
             name = f"pcg-{socket.gethostname()}-{address.replace(':', '.')}-{bound}"
@@ -235,15 +212,21 @@ def serve(options: SimpleNamespace) -> None:
         synthesizer.warm_up()
         return SpeechService(synthesizer)
 
-    key, name = options.api_key or os.environ.get("PCG_API_KEY") or None, model_name(Path(options.model))
-    with closing(_listen(options.host, options.port)) as door, closing(service(door)) as speech:
+    # The socket is opened before the model is loaded: a taken port costs nothing, and early requests are queued.
+    host, port, family = options.host, options.port, socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        door = socket.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise InputError("port", port, f"one that is free on {host} and that you may open") from error
+        raise InputError("host", host, "an address of this computer") from error
+    with closing(door), closing(service(door)) as speech:
         api = create_api(
             speech,
-            name,
-            key,
-            tuple(options.allow_host),
+            (model_name(Path(options.model)), options.model),
+            options.api_key or os.environ.get("PCG_API_KEY") or None,
+            hosts=tuple(options.allow_host),
             in_flight=options.in_flight,
-            alias=options.model,
             origins=tuple(options.cors_origin),
             strict=options.strict,
             voices=options.voices,
@@ -251,25 +234,14 @@ def serve(options: SimpleNamespace) -> None:
         config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)
         if options.ray and speech.offer.notice:
             print(speech.offer.notice, file=sys.stderr)
-        print(f"Serving {options.model} on http://{options.host}:{door.getsockname()[1]}/v1", file=sys.stderr)
+        print(f"Serving {options.model} on http://{host}:{door.getsockname()[1]}/v1", file=sys.stderr)
         uvicorn.Server(config).run(sockets=[door])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Open the socket before the model is loaded: a taken port costs nothing, and early requests are queued."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, UnicodeError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
-            raise InputError("port", port, f"one that is free on {host} and that you may open") from error
-        raise InputError("host", host, "an address of this computer") from error
 
 
 @with_options(SIMILARITY, JSON)
 def groups(
     options: SimpleNamespace,
-    theta: Annotated[str | None, typer.Option(help="thresholds with commas between")] = None,
-    mean_size: Annotated[str | None, typer.Option(help="mean sizes with commas between, in place of thresholds")] = None,
+    theta: Annotated[str | None, typer.Option(help="thresholds with commas between [default: some from 0.3 to 1]")] = None,
     export: Annotated[Path | None, typer.Option(help="write groups and map into this folder (safetensors, parquet)")] = None,
     model: Annotated[str, typer.Option(help=MODEL["model"][2])] = "embedded",
 ) -> None:
@@ -278,25 +250,17 @@ def groups(
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
-    similarity = Settings(similarity=options.similarity or Settings().similarity).similarity
-    if theta is not None and mean_size is not None:
-        raise InputError("theta and mean-size", "both", "one of the two")
-    thetas = numbers("theta", theta) if theta else []
-    for each in thetas:
-        bounds("theta").check("theta", each)
-    sizes = numbers("mean-size", mean_size) if mean_size else []
-    synthesizer = Synthesizer(load_voice(model), show_progress=True)
-    neighbours = synthesizer.library.neighbours(similarity)
-    thetas = thetas or [neighbours.theta_for(size) for size in sizes] or [each for each in THETAS if each >= neighbours.floor]
-    rows = []
-    for each in thetas:
+    thetas, similarity = read_thetas(theta) if theta else [], read_settings(options).similarity
+    if export and len(thetas) != 1:
+        raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
+    synthesizer, rows = Synthesizer(load_voice(model), show_progress=True), []
+    floor = synthesizer.library.neighbours(similarity).floor
+    for each in thetas or [each for each in THETAS if each >= floor]:
         begun = perf_counter()
         statistics = asdict(synthesizer.statistics(each, similarity))
         rows.append({"theta": each, **statistics, "seconds": round(perf_counter() - begun, 4)})
     print_table([{name: str(round(value, 4)) for name, value in row.items()} for row in rows])
     if export:
-        if len(thetas) != 1:
-            raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
         files = export_groups(synthesizer.groups(thetas[0], similarity), export, similarity, synthesizer.voice.name)
         files.append(export_atlas(synthesizer.atlas(), export / "map.parquet", synthesizer.voice.name))
         print(*files, sep="\n")
@@ -304,23 +268,23 @@ def groups(
         print(json.dumps({"model": model, "similarity": similarity, "thetas": rows}))
 
 
-@with_options(TRANSCRIBE, JSON)
-def transcribe(file: list[Path], options: SimpleNamespace) -> None:
+@with_options(JSON)
+def transcribe(
+    file: list[Path],
+    options: SimpleNamespace,
+    mode: Annotated[str, typer.Option(help="ar, accurate, fast, or words (listed words: slower, fewest errors)")] = "accurate",
+    recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
+) -> None:
     """Write down what recordings say, by self-speculative decoding."""
     from pcg.asr.embedded import EMBEDDED, load_recogniser
     from pcg.asr.judges import way_of
     from pcg.asr.listening import listen_to_file
-    from pcg.asr.self_speculative import Thresholds
 
-    way, given = way_of(options.mode), {"ctc": options.tau_ctc, "lm": options.tau_slm}
-    given = {name: value for name, value in given.items() if value is not None}
-    if given and not isinstance(way, Thresholds):
-        raise InputError("mode", options.mode, "ar, accurate or fast, where there are thresholds")
-    way = replace(way, **given) if given else way
+    way = way_of(mode)
     for each in file:
         if not each.is_file():
             raise InputError("audio file", str(each), "a file that is there")
-    loaded, rows = load_recogniser(options.recogniser or EMBEDDED), []
+    loaded, rows = load_recogniser(recogniser or EMBEDDED), []
     for each in file:
         begun = perf_counter()
         heard = listen_to_file(loaded, each, way)
@@ -337,23 +301,13 @@ def transcribe(file: list[Path], options: SimpleNamespace) -> None:
         print(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 
-def _print(figures: dict[str, object], out: Path | None) -> None:
-    from pcg.files import write_json
-
-    if out:
-        write_json(out, figures)
-    print(json.dumps(figures))
-
-
 @with_options(MODEL, THREADS, BENCH)
 def bench(context: typer.Context, options: SimpleNamespace) -> None:
     """Time the engine against its ceiling, transformers and its own bound."""
-    if context.invoked_subcommand:
-        return
-    use_threads(options.threads)
-    from pcg.bench.engine import bench_engine
+    if not context.invoked_subcommand:
+        from pcg.bench.engine import bench_engine
 
-    _print(bench_engine(load_synthesizer(options), Settings(), options.repeats, options.draft), options.out)
+        print(json.dumps(bench_engine(load_synthesizer(options), Settings(), options.repeats, options.draft)))
 
 
 @with_options(MODEL, THREADS)
@@ -361,14 +315,11 @@ def quick(options: SimpleNamespace) -> None:
     """Answer in 20 seconds whether drafting pays on this computer, and with which lookahead."""
     from pcg.synthesis.costs import will_it_pay
 
-    use_threads(options.threads)
     verdict = will_it_pay(load_synthesizer(options), Settings())
-    print(verdict.table())
-    print(verdict.sentence)
-    print(json.dumps(verdict.as_dict()))
+    print(verdict.table(), verdict.sentence, json.dumps(verdict.as_dict()), sep="\n")
 
 
-@with_options(BENCH, THREADS)
+@with_options(BENCH)
 def shape(
     options: SimpleNamespace,
     shape: Annotated[str, typer.Option(help="small, llasa-1b, llasa-3b or llasa-8b")] = "llasa-8b",
@@ -377,19 +328,17 @@ def shape(
     """Time random weights of a shape, with forced length and acceptance."""
     from pcg.bench.shapes import sweep
 
-    use_threads(options.threads)
-    _print(sweep(shape, device, options.repeats), options.out)
+    print(json.dumps(sweep(shape, device, options.repeats)))
 
 
-@with_options(MODEL, THREADS, BENCH)
+@with_options(MODEL, BENCH, {"threads": (int, 1, "threads of torch", 1)})
 def batching(
     options: SimpleNamespace, clients: Annotated[int, typer.Option(help="how many speak at once", min=1)] = 16
 ) -> None:
     """Time clients at once against one by one."""
     from pcg.bench.batching import bench_batching
 
-    use_threads(options.threads or 1)
-    _print(bench_batching(load_synthesizer(options), clients, options.repeats), options.out)
+    print(json.dumps(bench_batching(load_synthesizer(options), clients, options.repeats)))
 
 
 @with_options(BENCH)
@@ -407,11 +356,4 @@ def codec(
     from pcg.synthesis.voice import open_codec
 
     opened, heard_by = open_codec(model, device), load_judge(judge, device)
-    _print(bench_codec(opened, file, heard_by, text, options.repeats), options.out)
-
-
-def gpu() -> None:
-    """Measure what only a GPU can tell, in four minutes: exactness, costs of rounds, batches."""
-    from pcg.bench.gpu import gpu_check
-
-    print(json.dumps(gpu_check()))
+    print(json.dumps(bench_codec(opened, file, heard_by, text, options.repeats)))

@@ -1,11 +1,11 @@
-"""Commands of experiments: experiment, swap, report, listening-test."""
+"""Commands of experiments: experiment, swap, report, replay, listening-test."""
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
-from functools import lru_cache, partial
+from dataclasses import asdict, replace
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,20 +19,19 @@ from pcg.cli.options import (
     JSON,
     JUDGES,
     MODEL,
-    SETTINGS,
+    SIMILARITY,
     judge_names,
     load_synthesizer,
     numbers,
+    read_settings,
+    read_thetas,
     with_options,
 )
 from pcg.errors import InputError, PCGError, counted
-from pcg.settings import Settings, bounds
+from pcg.settings import Settings
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from pcg.experiments.grids import Grid
-    from pcg.experiments.tables import MeanSize, Table
+    from pcg.experiments.tables import MeanSize
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer
@@ -75,17 +74,50 @@ def add(app: typer.Typer) -> None:
 @with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
 def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
     """Do what the results lack, then print the tables; continue where it was stopped."""
-    from pcg.experiments.grids import in_turns
+    from pcg.analysis.swap import same_size_theta
+    from pcg.experiments.grids import (
+        COUNTS,
+        SET,
+        TITLES,
+        declared,
+        in_turns,
+        libritts_utterances,
+        offline_utterances,
+        read_grid,
+    )
     from pcg.experiments.results import Results
     from pcg.experiments.tables import tables
 
-    spec, load = _worker_spec(options), _loader(options)
-    units = in_turns(_grids(name, options, load))
+    spec, names = _worker_spec(options), list(dict.fromkeys(e for one in name for e in (SET if one == ALL else (one,))))
+    for each in names:
+        if each not in TITLES and Path(each).suffix not in GRID_FILES:
+            raise InputError("experiment", each, f"{ALL}, one of {', '.join(TITLES)}, or a file that ends in .yaml")
+    seeds = numbers("seeds", options.seeds, int) if options.seeds else []
+    grids = {each: read_grid(Path(each)) for each in names if each not in TITLES}
+    known = [each for each in names if each in TITLES]
+
+    @lru_cache(maxsize=1)
+    def load() -> "Synthesizer":
+        """Load the voice once, if at all: a grid from a file may not need it."""
+        return load_synthesizer(options)
+
+    if known and options.libritts:
+        most = max(COUNTS[each][options.quick] for each in known)
+        utterances = libritts_utterances(options.libritts, min(most, options.count or most))
+    elif known:
+        utterances = offline_utterances(max(COUNTS[each][0] for each in SET), list(load().voice.references))
+    for each in known:
+        grids[each] = declared(
+            each, utterances, options.quick, lambda similarity, theta: same_size_theta(load().library, theta, similarity)
+        )
+    drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
+    alone = not drafts_alone or load().voice.draft_speaks_alone
+    units = in_turns(grids[each].over(seeds, options.count).for_draft(options.draft, alone) for each in names)
     records = _do_units(units, spec, options)
     sizes = _mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
     for table in tables(Results(records), mean_size=sizes):
         print(table.markdown(), end="\n\n")
-    if _in_checkout():
+    if find_spec("explorers"):  # which draw reports, and are not installed with the library
         print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
 
 
@@ -121,7 +153,7 @@ def run_recognition(
         print(table.markdown(), end="\n\n")
 
 
-@with_options({"similarity": SETTINGS["similarity"]}, JUDGING, MODEL, FOLDER, WORKERS, JSON)
+@with_options(SIMILARITY, JUDGING, MODEL, FOLDER, WORKERS, JSON)
 def swap(
     options: SimpleNamespace,
     theta: Annotated[str, typer.Option(help="of the groups, with commas between")] = SWAP_THETAS,
@@ -134,10 +166,7 @@ def swap(
     from pcg.experiments.tables import tables
     from pcg.experiments.unit import Unit
 
-    similarity = Settings(similarity=options.similarity or Settings().similarity).similarity
-    thetas = numbers("theta", theta)
-    for each in thetas:
-        bounds("theta").check("theta", each)
+    thetas, similarity = read_thetas(theta), read_settings(options).similarity
     spec, synthesizer = _worker_spec(options), load_synthesizer(options)
     conditions = [ar()]
     for each in thetas:
@@ -168,16 +197,14 @@ def report(
     """Write the results of experiments as one page, or their tables into a document."""
     from pcg.experiments.store import Store
 
-    if not (pack or markdown or _in_checkout()):
+    if not (pack or markdown or find_spec("explorers")):
         raise PCGError("Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.")
     if markdown is not None:
         _fill_document(results, markdown)
         return
-    if not (store := Store(results)).exists:
-        raise InputError("results", str(results), "a folder that experiment run or swap has filled")
-    records = store.all()
+    records = _records(results)
     if pack:
-        print(f"{store.pack()}: {counted(len(records), 'unit')}")
+        print(f"{Store(results).pack()}: {counted(len(records), 'unit')}")
         return
     # Only the command line, a composition root as app.py is, imports the explorers.
     from explorers.results.report import write_report
@@ -187,11 +214,13 @@ def report(
         _check_one_voice(records)
         findings = write_report(results, out)
     else:
-        voice = _worker_spec(options).voice_id
-        if not any(record.context["voice"] == voice for record in records):
+        spec = _worker_spec(options)
+        if not any(record.context["voice"] == spec.voice_id for record in records):
             raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
+        # Units are said again for their sounds; the judge of the results need not be here.
+        worker = replace(spec, judge=type(spec).judge, dnsmos=False).load()
         sizes = _mean_sizes(load_synthesizer(options))
-        findings = write_report(results, out, sizes, _sounds(options), voice=voice)
+        findings = write_report(results, out, sizes, lambda unit: worker.sound(unit)[:2], voice=spec.voice_id)
     made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
 
@@ -256,40 +285,35 @@ def summarise_listeners(
 
 
 def _fill_document(results: Path, document: Path) -> None:
-    from pcg.experiments.tables import fill
+    """Write the tables of the units, or of the study of recognition, in `results` into a document, at its marks."""
+    from pcg.experiments.recognition import Study, recognition_tables
+    from pcg.experiments.results import Results
+    from pcg.experiments.tables import fill, tables
     from pcg.files import replacing
     from pcg.places import PROJECT
 
     if not document.is_file():
         raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
+    if (results / STUDY).is_file():
+        made = recognition_tables(Study.read(results / STUDY))
+    else:
+        records = _records(results)
+        _check_one_voice(records)
+        made = tables(Results(records))
     whole = results.resolve()
     folder = whole.relative_to(PROJECT).as_posix() if whole.is_relative_to(PROJECT) else whole.as_posix()
-    filled = fill(document.read_text(encoding="utf-8"), folder, _tables(results))
+    filled = fill(document.read_text(encoding="utf-8"), folder, made)
     with replacing(document) as temporary:
         temporary.write_text(filled, encoding="utf-8")
     print(f"{document}: the tables of {folder}")
 
 
-def _tables(folder: Path) -> "list[Table]":
-    """Return the tables of the units, or of the study of recognition, in `folder`."""
-    from pcg.experiments.results import Results
+def _records(folder: Path) -> "list[Record]":
     from pcg.experiments.store import Store
-    from pcg.experiments.tables import tables
 
-    if (folder / STUDY).is_file():
-        from pcg.experiments.recognition import Study, recognition_tables
-
-        return recognition_tables(Study.read(folder / STUDY))
     if not (store := Store(folder)).exists:
         raise InputError("results", str(folder), "a folder that experiment run or swap has filled")
-    records = store.all()
-    _check_one_voice(records)
-    return tables(Results(records))
-
-
-def _in_checkout() -> bool:
-    """Return whether the explorers, which draw reports, are here."""
-    return find_spec("explorers") is not None
+    return store.all()
 
 
 def _check_one_voice(records: "Sequence[Record]") -> None:
@@ -298,15 +322,6 @@ def _check_one_voice(records: "Sequence[Record]") -> None:
         names = ", ".join(sorted({str(model) for _, model in several}))
         allowed = f"given, with judge and device: there are results of several voices or judges ({names})"
         raise InputError("model", None, allowed)
-
-
-def _sounds(options: SimpleNamespace) -> "Callable[[Unit], tuple[np.ndarray, int]]":
-    """Return a function that says units again; their judge need not be here."""
-    from pcg.experiments.worker import WorkerSpec
-
-    chosen = {"draft": options.draft, "precision": options.precision}
-    worker = WorkerSpec(options.model, device=options.device, dnsmos=False, **chosen).load()
-    return lambda unit: worker.sound(unit)[:2]
 
 
 def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
@@ -324,7 +339,7 @@ def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamesp
     from pcg.experiments.store import Store
 
     store = Store(options.results)
-    todo, total = runner.missing(units, spec, store), _count(units, spec)
+    todo, total = runner.missing(units, spec, store), len({unit.key(spec.voice_id) for unit in units})
     records = runner.run(todo, spec, store, options.ray or options.processes, ray=bool(options.ray))
     shape = "{n_fmt} of {total_fmt} units, {remaining} left"
     try:
@@ -338,41 +353,5 @@ def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamesp
     return store.records(units, spec.voice_id)
 
 
-def _count(units: "Sequence[Unit]", spec: "WorkerSpec") -> int:
-    return len({unit.key(spec.voice_id) for unit in units})
-
-
 def _mean_sizes(synthesizer: "Synthesizer") -> "MeanSize":
     return lambda similarity, theta: synthesizer.library.neighbours(similarity).mean_size_at(theta)
-
-
-def _loader(options: SimpleNamespace) -> "Callable[[], Synthesizer]":
-    """Return a function that loads the synthesizer once: a grid from a file may not need it."""
-    return lru_cache(maxsize=1)(partial(load_synthesizer, options))
-
-
-def _grids(names: Sequence[str], options: SimpleNamespace, load: "Callable[[], Synthesizer]") -> "list[Grid]":
-    from pcg.analysis.swap import same_size_theta
-    from pcg.experiments.grids import COUNTS, SET, TITLES, declared, libritts_utterances, offline_utterances, read_grid
-
-    names = list(dict.fromkeys(each for name in names for each in (SET if name == ALL else (name,))))
-    files = {name: Path(name) for name in names if Path(name).suffix in GRID_FILES}
-    for name in names:
-        if name not in TITLES and name not in files:
-            raise InputError("experiment", name, f"{ALL}, one of {', '.join(TITLES)}, or a file that ends in .yaml")
-    seeds = numbers("seeds", options.seeds, int) if options.seeds else []
-    grids = {name: read_grid(path) for name, path in files.items()}
-    if declared_names := [name for name in names if name in TITLES]:
-        if options.libritts:
-            most = max(COUNTS[name][options.quick] for name in declared_names)
-            utterances = libritts_utterances(options.libritts, min(most, options.count or most))
-        else:
-            utterances = offline_utterances(max(COUNTS[name][0] for name in SET), list(load().voice.references))
-
-        def theta_for(similarity: str, theta: float) -> float:
-            return same_size_theta(load().library, theta, similarity)
-
-        grids |= {name: declared(name, utterances, options.quick, theta_for) for name in declared_names}
-    drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
-    alone = not drafts_alone or load().voice.draft_speaks_alone
-    return [grids[name].over(seeds, options.count).for_draft(options.draft, alone) for name in names]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcg.errors import InputError
-from pcg.settings import Settings, allowed, is_numeric
+from pcg.settings import Settings, allowed, bounds, is_numeric
 
 if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
@@ -51,6 +51,7 @@ def _setting(name: str) -> tuple[Any, object, str]:
 
 METHOD: Options = {"method": _setting("method")}
 SETTINGS: Options = {name: _setting(name) for name in Settings.model_fields if name != "method"}
+SIMILARITY: Options = {"similarity": SETTINGS["similarity"]}
 
 
 def settings_table() -> str:
@@ -74,9 +75,9 @@ def with_options(*tables: Options) -> Callable[[Callable], Callable]:
 
         own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "options"]
         made = []
-        for name, (kind, default, sentence, *bounds) in rows.items():
+        for name, (kind, default, sentence, *limits) in rows.items():
             flag, shown = f"--{name.replace('_', '-')}", default not in (None, False)
-            option = typer.Option(flag, help=sentence, show_default=shown, **dict(zip(("min", "max"), bounds, strict=False)))
+            option = typer.Option(flag, help=sentence, show_default=shown, **dict(zip(("min", "max"), limits, strict=False)))
             made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]))
         wrapped.__signature__ = Signature([p.replace(kind=Parameter.KEYWORD_ONLY) for p in own] + made)
         wrapped.__annotations__ = {p.name: p.annotation for p in [*own, *made]}
@@ -89,24 +90,24 @@ def with_options(*tables: Options) -> Callable[[Callable], Callable]:
 def read_settings(options: SimpleNamespace) -> Settings:
     """Return the settings that were given, the defaults for all others."""
     given = {name: value for name in Settings.model_fields if (value := getattr(options, name, None)) is not None}
-    return Settings.from_dict({name: _number(name, value) for name, value in given.items()})
-
-
-def _number(name: str, value: object) -> object:
-    if not is_numeric(name) or not isinstance(value, str):
-        return value
-    kind = int if Settings.model_fields[name].annotation is int else float
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(name, value, allowed(name)) from None
+    for name, value in given.items():
+        if is_numeric(name) and isinstance(value, str):
+            try:
+                given[name] = int(value) if Settings.model_fields[name].annotation is int else float(value)
+            except ValueError:
+                raise InputError(name, value, allowed(name)) from None
+    return Settings.from_dict(given)
 
 
 def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":
-    """Load the voice, and print its notice on standard error."""
+    """Set the threads of torch, if they were given; load the voice, and print its notice on standard error."""
+    import torch
+
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
+    if threads := getattr(options, "threads", None):
+        torch.set_num_threads(threads)
     voice = load_voice(options.model, options.device, options.draft, options.precision)
     if voice.notice:
         print(voice.notice, file=sys.stderr)
@@ -130,19 +131,20 @@ def find_speaker(options: SimpleNamespace, synthesizer: "Synthesizer") -> "tuple
     return options.reference.stem, reference
 
 
-def use_threads(count: int | None) -> None:
-    import torch
-
-    if count is not None:
-        torch.set_num_threads(count)
-
-
 def numbers(field: str, text: str, kind: type = float) -> list[Any]:
     """Read numbers with commas between."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
         raise InputError(field, text, f"{'whole ' if kind is int else ''}numbers with commas between") from None
+
+
+def read_thetas(text: str) -> list[float]:
+    """Read thetas with commas between."""
+    thetas = numbers("theta", text)
+    for theta in thetas:
+        bounds("theta").check("theta", theta)
+    return thetas
 
 
 def judge_names(given: str) -> list[str]:

@@ -9,9 +9,9 @@ import typer
 from pcg.cli.options import with_options
 from pcg.errors import InputError, counted
 
-VOICE_STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack")
-RECOGNISER_STAGES = ("recogniser", "words")
-STAGES = (*VOICE_STAGES, *RECOGNISER_STAGES, "tokens", "detectors")
+STAGES = (
+    "corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack", "recogniser", "words", "tokens", "detectors",
+)  # fmt: skip
 COMMON = {
     "work": (Path, Path("runs"), "corpus and checkpoints"),
     "prose": (Path, None, "a text file of English prose, one sentence a line (stages corpus and words)"),
@@ -43,49 +43,36 @@ def add(app: typer.Typer) -> None:
 @with_options(COMMON, TOKENS, DRAFT)
 def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=", ".join(STAGES))]) -> None:
     """Train the embedded voice, its recogniser, detectors, or a draft for any target; resume where it stopped."""
-    options.stage = stage
     if stage not in STAGES:
         raise InputError("stage", stage, "one of " + ", ".join(STAGES))
-    if stage in RECOGNISER_STAGES:
-        _recogniser(options)
+    recipe, out, seed = options.recipe, options.out, options.seed
+    if stage == "words":
+        from pcg.training.recogniser import publish_words
+
+        publish_words(options.prose, out or Path("assets/recogniser"), seed)
+    elif stage == "recogniser":
+        from pcg.training.recogniser import RecogniserRecipe, train_recogniser
+
+        run = options.device, seed, options.processes, RecogniserRecipe.read(recipe)
+        train_recogniser(options.work, out or Path("assets/recogniser"), *run)
     elif stage == "detectors":
-        _detectors(options)
+        from pcg.synthesis.voice import load_voice
+        from pcg.training.detectors import DetectorRecipe, train_detectors_of
+
+        asked, voice = DetectorRecipe.read(recipe, size=options.size), load_voice(options.target or "embedded")
+        train_detectors_of(voice, options.work, out or Path("assets/detectors"), options.device, seed, asked)
     elif stage == "tokens":
         _tokens(options)
     elif stage == "draft" and options.target is not None:
         _draft(options)
     else:
-        _voice(options)
+        from pcg.training.voice import VoiceRecipe
+        from pcg.training.voice import train as train_voice
 
-
-def _voice(options: SimpleNamespace) -> None:
-    from pcg.training.voice import VoiceRecipe
-    from pcg.training.voice import train as train_voice
-
-    if options.recipe is not None and options.out is None and options.stage in ("publish", "all"):
-        raise InputError("out", None, "a folder for the voice of this recipe")
-    run = (options.device, options.seed, options.processes, VoiceRecipe.read(options.recipe))
-    train_voice(options.stage, options.work, options.prose, options.out or Path("assets/voice"), *run)
-
-
-def _detectors(options: SimpleNamespace) -> None:
-    from pcg.synthesis.voice import load_voice
-    from pcg.training.detectors import DetectorRecipe, train_detectors_of
-
-    recipe = DetectorRecipe.read(options.recipe, size=options.size)
-    voice, out = load_voice(options.target or "embedded"), options.out or Path("assets/detectors")
-    train_detectors_of(voice, options.work, out, options.device, options.seed, recipe)
-
-
-def _recogniser(options: SimpleNamespace) -> None:
-    from pcg.training.recogniser import RecogniserRecipe, publish_words, train_recogniser
-
-    out = options.out or Path("assets/recogniser")
-    if options.stage == "words":
-        publish_words(options.prose, out, options.seed)
-    else:
-        run = options.device, options.seed, options.processes, RecogniserRecipe.read(options.recipe)
-        train_recogniser(options.work, out, *run)
+        if recipe is not None and out is None and stage in ("publish", "all"):
+            raise InputError("out", None, "a folder for the voice of this recipe")
+        run = options.device, seed, options.processes, VoiceRecipe.read(recipe)
+        train_voice(stage, options.work, options.prose, out or Path("assets/voice"), *run)
 
 
 def _tokens(options: SimpleNamespace) -> None:

@@ -531,12 +531,11 @@ async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) ->
 
 def create_api(
     service: "SpeechService | Replicas",
-    model: str,
+    models: tuple[str, ...],
     api_key: str | None = None,
     hosts: Sequence[str] = (),
     limits: Limits = LIMITS,
     in_flight: int | None = None,
-    alias: str | None = None,
     origins: Sequence[str] = (),
     strict: bool = False,
     voices: Path | None = None,
@@ -545,16 +544,15 @@ def create_api(
 
     Args:
         service: speaks; it is closed when the application ends.
-        model: the name that it tells, and answers to.
+        models: names of its model; lists show the first.
         api_key: what a client has to send, if anything.
         hosts: names of this server beside those of the computer.
         in_flight: requests of one address at once, by default as many as the service has rows, and as many again that wait.
-        alias: another name of the model.
         origins: of pages that may ask from a browser; "*" for any.
         strict: refuse fields that it does not know; else they are ignored, and named in the header x-ignored.
         voices: the folder of voices that clients record; None: they may not.
     """
-    api = SpeechApi(service, (model, alias or model), api_key, limits, strict, voices)
+    api = SpeechApi(service, models, api_key, limits, strict, voices)
 
     def answer(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
         return Refusal(PCGError(sentence), status, headers=headers).answer()

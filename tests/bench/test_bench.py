@@ -11,10 +11,11 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec
 from pcg.bench.engine import bench_engine, first_sound_seconds
+from pcg.bench.gpu import gpu_check
 from pcg.bench.shapes import Forced, ModelShape, medians, random_pair
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.errors import InputError
+from pcg.errors import InputError, PCGError
 from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -144,11 +145,9 @@ def test_codecs_are_opened_by_what_their_config_says(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_cuda_the_gpu_check_is_one_sentence(capsys):
-    assert main(["bench", "gpu"]) == 2
-    error = capsys.readouterr().err
-    assert "CUDA" in error
-    assert error.count("\n") == 1
+def test_without_cuda_the_gpu_check_is_one_sentence():
+    with pytest.raises(PCGError, match="CUDA"):
+        gpu_check()
 
 
 @pytest.mark.parametrize(

@@ -211,14 +211,6 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
     assert all(row["seconds"] >= 0 for row in rows)
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "mel"])
-def test_groups_of_any_similarity_are_found_by_their_mean_size(model, capsys, similarity):
-    assert main(["groups", "--model", model, "--similarity", similarity, "--mean-size", "1.4", "--json"]) == 0
-    figures = last_json(capsys)
-    assert figures["similarity"] == similarity
-    assert [row["mean_size"] for row in figures["thetas"]] == pytest.approx([1.4], abs=1)
-
-
 @pytest.mark.slow
 def test_groups_and_map_are_exported(model, tmp_path, capsys):
     out = tmp_path / "groups"
@@ -242,16 +234,14 @@ def test_groups_and_map_are_exported(model, tmp_path, capsys):
         (["speak"], "text"),
         (["sing"], "sing"),
         (["train", "everything"], "stage is 'everything'"),
-        (["groups", "--theta", "0.3", "--mean-size", "4"], "theta and mean-size"),
         (["groups", "--theta", "0.3,x"], "theta"),
         (["groups", "--similarity", "taste"], "similarity"),
-        (["groups", "--export", "out"], "theta"),
+        (["groups", "--theta", "0.3,0.4", "--export", "out"], "theta"),
         (["compare", "hello", "--repeat", "0"], "repeat"),
         (["speak", "hello", "--model", "nowhere"], "model"),
         (["transcribe", "missing.wav"], "audio file"),
         (["transcribe", "missing.wav", "--mode", "magic"], "mode"),
-        (["transcribe", "missing.wav", "--mode", "words", "--tau-slm", "0.2"], "mode"),
-        (["transcribe", "missing.wav", "--tau-ctc", "-1"], "tau-ctc is -1, but must be at least 0"),
+        (["speak", "hello", "--verify", "0"], "verify is 0, but must be at least 1"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(model, capsys, arguments, named):

@@ -66,17 +66,6 @@ def test_an_interrupt_loses_nothing(where, grid, monkeypatch, capsys):
     assert "6 of 6 units" in capsys.readouterr().err
 
 
-def test_results_that_were_emptied_are_told_of_in_one_sentence(where, grid, calls, tmp_path, capsys):
-    results = tmp_path / "results" / "results.sqlite"
-    results.parent.mkdir()
-    results.touch()
-    said = f"pcg: {results} is empty, or of another version: nothing in it counts as stored."
-    assert main(["report", str(results.parent)]) == 2
-    assert capsys.readouterr().err.splitlines()[0] == said
-    assert main(["experiment", "run", str(grid), *where]) == 0
-    assert capsys.readouterr().err.splitlines()[0] == said
-
-
 def test_the_papers_tables_come_from_one_command(where, calls, capsys):
     assert main(["experiment", "run", "main", "swap", "--quick", *where]) == 0
     printed = capsys.readouterr().out

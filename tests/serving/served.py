@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 30
 
 def serve(service: object, **options: object) -> Iterator[str]:
     """Yield where `service` speaks under the name "tiny"; it ends with the server."""
-    api = create_api(service, "tiny", **options)
+    api = create_api(service, ("tiny",), **options)
     server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="critical"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

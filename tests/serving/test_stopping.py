@@ -163,7 +163,7 @@ def test_both_names_of_a_model_are_answered() -> None:
 
     from starlette.testclient import TestClient
 
-    with TestClient(create_api(Idle(), "voice@1", alias="OWNER/voice"), base_url="http://localhost") as client:
+    with TestClient(create_api(Idle(), ("voice@1", "OWNER/voice")), base_url="http://localhost") as client:
         for name in ("voice@1", "OWNER/voice"):
             assert client.get(f"/v1/models/{name}").json()["id"] == name
         assert client.get("/v1/models/OWNER/other").json()["error"]["code"] == "model_not_found"
