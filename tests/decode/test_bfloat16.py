@@ -28,6 +28,12 @@ BOUND = ROUNDING + 2 * 0.4 * (9 / DRAWS) ** 0.5
 """Of a sample of nine outcomes, beside that."""
 
 
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch):
+    """Two tokens need no more rounds."""
+    monkeypatch.setattr("pcg.decode.device_loop.BLOCK", 2)
+
+
 @pytest.fixture(scope="module")
 def models():
     target = tiny_llama()

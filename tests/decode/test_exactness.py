@@ -100,8 +100,8 @@ def test_the_second_token_of_sd_has_the_targets_law(models, draws):
 
 
 def test_the_bound_rejects_a_careless_rule(models):
-    outcomes = last_tokens(spoken(models, careless, 5000, limit=2), 2)
-    assert distance(outcomes, law_of_last(models[0], 2)) > 1.2 * bound(5000)
+    outcomes = last_tokens(spoken(models, careless, 3000, limit=2), 2)
+    assert distance(outcomes, law_of_last(models[0], 2)) > 1.2 * bound(3000)
 
 
 @pytest.mark.parametrize(
