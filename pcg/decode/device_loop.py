@@ -10,6 +10,7 @@ off what was played behind it. Coins are drawn on the host, from the same genera
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import zip_longest
 from time import perf_counter
 
 import torch
@@ -19,7 +20,7 @@ from torch.nn.functional import one_hot
 from pcg.decode.device_rules import CoinBlock, DeviceRule, draw_each, has_program, on_device
 from pcg.decode.runners import AnyDraft
 from pcg.decode.sequence import DecodingSequence
-from pcg.decode.speculative import Request, cut_round, decode_on_host
+from pcg.decode.speculative import Request, RunningBatch, cut_round, decode_on_host, sequence_of
 from pcg.models.feature_draft import FeatureDraft
 from pcg.models.llama import DecodingLlama, run_layer, visible
 from pcg.rules import Coins, Test, Verdict
@@ -80,7 +81,6 @@ class DeviceLoop:
         self._on_device = lru_cache(maxsize=4)(partial(on_device, device=device))
         self._recorded = lru_cache(maxsize=16)(self._record)
 
-    @torch.inference_mode()
     def rounds(self, requests: Sequence[Request], longest: int) -> Iterator[dict[int, Round]]:
         """Yield a Round by row for every target call, `BLOCK` calls at a time.
 
@@ -88,59 +88,76 @@ class DeviceLoop:
             requests: one for each row, together such as `fits` allows, whose prompts were read.
             longest: the ids of the longest prompt.
         """
-        sampler, rule, lookahead = requests[0].sampler, requests[0].rule, requests[0].lookahead
-        program = Program(self._on_device(rule), lookahead, sampler.top_k, sampler.top_p)
-        sequences = [DecodingSequence(row, r.limit, r.generator, r.sampler, rule, lookahead) for row, r in enumerate(requests)]
-        while any(sequence.speaking for sequence in sequences):
-            begun = perf_counter()
-            starts = [sequence.generator.get_state() for sequence in sequences]
-            coins = [[_coins(sequence) for sequence in sequences] for _ in range(BLOCK)]
-            longest += BLOCK * (lookahead + 1)
-            report = self._play(program, CoinBlock.of(coins), min(longest, self.capacity))
-            cost = 1e3 * (perf_counter() - begun) / BLOCK
-            played = [0] * len(sequences)
-            for rows, made in zip(report.tolist(), coins, strict=True):
-                rounds: dict[int, Round] = {}
-                for sequence in (s for s in sequences if s.speaking):
-                    row = sequence.row
-                    verdict, drafted = _verdict(rows[row], made[row], lookahead)
-                    room = sequence.limit - len(sequence.emitted)
-                    rounds[row] = cut_round(verdict, drafted, self.target.vocabulary.eos, room, {"verify_ms": cost})
-                    sequence.emitted += rounds[row].tokens
-                    sequence.ended |= rounds[row].ended
-                    played[row] += 1
-                if rounds:
-                    yield rounds
-            for sequence, start, count in zip(sequences, starts, played, strict=True):
-                if count < BLOCK:  # the coins of rounds that were cut off are drawn by what comes next
-                    sequence.generator.set_state(start)
-                    for _ in range(count):
-                        _coins(sequence)
+        sequences = [sequence_of(row, request) for row, request in enumerate(requests)]
+        while speaking := [sequence for sequence in sequences if sequence.speaking]:
+            yield from self.block(speaking, longest + max(len(sequence.emitted) for sequence in speaking))
 
     @torch.inference_mode()
+    def block(self, sequences: Sequence[DecodingSequence], longest: int, resting: Sequence[int] = ()) -> list[dict[int, Round]]:
+        """Play `BLOCK` rounds of `sequences`, which `fits` allows together; commit and return them, by row.
+
+        Args:
+            longest: the ids that the longest row holds, `resting` ones included.
+            resting: rows that go on later, by other programs.
+        """
+        begun, first = perf_counter(), sequences[0]
+        lookahead = first.lookahead
+        program = Program(self._on_device(first.rule), lookahead, first.sampler.top_k, first.sampler.top_p)
+        starts = [sequence.generator.get_state() for sequence in sequences]
+        coins = [{sequence.row: _coins(sequence) for sequence in sequences} for _ in range(BLOCK)]
+        none = Coins.draw(lookahead, torch.Generator())
+        rows = torch.tensor(resting, dtype=torch.int64, device=self._room.device)
+        room = self._room[rows]
+        self._room[rows] = 0
+        table = CoinBlock.of([[made.get(row, none) for row in range(self.rows)] for made in coins])
+        report = self._play(program, table, min(longest + BLOCK * (lookahead + 1), self.capacity))
+        self._room[rows] = room
+        cost = 1e3 * (perf_counter() - begun) / BLOCK
+        played: list[dict[int, Round]] = []
+        for decided, made in zip(report.tolist(), coins, strict=True):
+            rounds: dict[int, Round] = {}
+            for sequence in (s for s in sequences if s.speaking):
+                verdict, drafted = _verdict(decided[sequence.row], made[sequence.row], lookahead)
+                left = sequence.limit - len(sequence.emitted)
+                round_ = cut_round(verdict, drafted, self.target.vocabulary.eos, left, {"verify_ms": cost})
+                sequence.commit(round_, sequence.sampler)
+                rounds[sequence.row] = round_
+            played += [rounds] if rounds else []
+        for sequence, start in zip(sequences, starts, strict=True):
+            count = sum(sequence.row in rounds for rounds in played)
+            if count < BLOCK:  # the coins of rounds that were cut off are drawn by what comes next
+                sequence.generator.set_state(start)
+                for _ in range(count):
+                    _coins(sequence)
+        return played
+
     def prefill(self, requests: Sequence[Request]) -> int:
         """Read the prompts but for their last ids; return the length of the longest."""
         if len(requests) != self.rows or any(r.positions + BEYOND > self.capacity for r in requests):
             raise ValueError(f"{len(requests)} requests do not fit into {self.rows} rows of {self.capacity} ids")
-        self._room.zero_()
         for row, request in enumerate(requests):
-            prompt, count = request.prompt, len(request.prompt.ids)
-            self._ids[row, :count] = prompt.ids.to(self._ids)
-            later = prompt.next_position + torch.arange(self.capacity - count)
-            positions = torch.cat([prompt.positions, later]).to(self.target.device)
-            for table, new in zip(self._rotary, self.target.rotary(positions), strict=True):
-                table[row] = new
-            self._length[row], self._room[row], self._temperature[row] = count, request.limit, request.sampler.temperature
-            slots, one = torch.arange(count - 1, device=self._ids.device)[None], torch.tensor([row], device=self._ids.device)
-            tables = tuple(table[row : row + 1, : count - 1] for table in self._rotary)
-            start, ids = torch.zeros_like(one), self._ids[row : row + 1, : count - 1]
-            self.target.run(ids, tables, self._cache, start, count - 1, 1, one)
-            if isinstance(self.draft, FeatureDraft):
-                inputs = self.draft.behind_target(ids, self._taps(one[:, None], slots))
-                run_layer(self.draft, 0, inputs, tables, self._draft_cache, slots, visible(slots, count - 1), one)
-            elif self.draft:
-                self.draft.run(ids, tables, self._draft_cache, start, count - 1, 1, one)
+            self.put(row, request)
         return max(len(request.prompt.ids) for request in requests)
+
+    @torch.inference_mode()
+    def put(self, row: int, request: Request) -> None:
+        """Read the prompt of a request, but for its last id, into a row."""
+        prompt, count = request.prompt, len(request.prompt.ids)
+        self._ids[row, :count] = prompt.ids.to(self._ids)
+        later = prompt.next_position + torch.arange(self.capacity - count)
+        positions = torch.cat([prompt.positions, later]).to(self.target.device)
+        for table, new in zip(self._rotary, self.target.rotary(positions), strict=True):
+            table[row] = new
+        self._length[row], self._room[row], self._temperature[row] = count, request.limit, request.sampler.temperature
+        slots, one = torch.arange(count - 1, device=self._ids.device)[None], torch.tensor([row], device=self._ids.device)
+        tables = tuple(table[row : row + 1, : count - 1] for table in self._rotary)
+        start, ids = torch.zeros_like(one), self._ids[row : row + 1, : count - 1]
+        self.target.run(ids, tables, self._cache, start, count - 1, 1, one)
+        if isinstance(self.draft, FeatureDraft):
+            inputs = self.draft.behind_target(ids, self._taps(one[:, None], slots))
+            run_layer(self.draft, 0, inputs, tables, self._draft_cache, slots, visible(slots, count - 1), one)
+        elif self.draft:
+            self.draft.run(ids, tables, self._draft_cache, start, count - 1, 1, one)
 
     def _play(self, program: Program, coins: CoinBlock, longest: int) -> Tensor:
         """Play `BLOCK` rounds, which read no more than `longest` slots; return the report `[BLOCK, B, ...]` on the host."""
@@ -234,7 +251,7 @@ class DeviceLoop:
         # The newest tokens are read once more, as many as a round can have emitted, so that every round has the same shape.
         is_feature = isinstance(self.draft, FeatureDraft)
         unread = program.lookahead + 1 if is_feature else 2
-        slots = self._length[:, None] + torch.arange(-unread, 0, device=self._ids.device)
+        slots = (self._length[:, None] + torch.arange(-unread, 0, device=self._ids.device)).clamp(min=0)
         ids, tokens, probs, states = self._ids.gather(1, slots), [], [], None
         for step in range(program.lookahead):
             tables = self._tables(slots)
@@ -301,6 +318,58 @@ def decode(
     if pool and fits(requests):
         return pool.decode(target, draft if requests[0].rule else None, requests)
     return decode_on_host(target, draft, requests)
+
+
+class DeviceBatch(RunningBatch):
+    """A `RunningBatch` of rounds of fixed shapes. Rows of one program play `BLOCK` rounds while the others rest, and a request
+    that joins waits for the end of a block. What has no program is played by the loop of the host."""
+
+    def __init__(self, target: DecodingLlama, draft: AnyDraft | None, rows: int, positions: int) -> None:
+        super().__init__(target, draft, rows, positions)
+        self._loop = DeviceLoop(target, draft, rows, -(-(positions + BEYOND) // SMALLEST) * SMALLEST)
+        self._prompts: dict[int, int] = {}
+        self._played: list[dict[int, Round]] = []
+
+    def join(self, request: Request) -> int:
+        if not fits([request]):
+            return super().join(request)
+        self.check(request)
+        row = self._rows.index(None)
+        self._loop.put(row, request)
+        self._rows[row], self._prompts[row] = sequence_of(row, request), len(request.prompt.ids)
+        return row
+
+    def leave(self, row: int) -> None:
+        super().leave(row)
+        self._prompts.pop(row, None)
+        for rounds in self._played:
+            rounds.pop(row, None)
+
+    def step(self, only: int | None = None) -> dict[int, Round | Exception]:
+        played = self._step([each for each in self._rows if each and each.row not in self._prompts])
+        rounds, *self._played = [*filter(None, self._played)] or self._blocks() or [{}]
+        for row, round_ in rounds.items():
+            played[row] = round_
+            if not self._rows[row].speaking and not any(row in later for later in self._played):
+                self.leave(row)
+        return played
+
+    def _blocks(self) -> list[dict[int, Round]]:
+        """Play a block of each program; return their rounds side by side."""
+        playing = [self._rows[row] for row in self._prompts]
+        programs: dict[object, list[DecodingSequence]] = {}
+        for each in playing:
+            programs.setdefault((each.rule, each.lookahead, each.sampler.top_k, each.sampler.top_p), []).append(each)
+        longest = max((self._prompts[each.row] + len(each.emitted) for each in playing), default=0)
+        blocks = []
+        try:
+            for alike in programs.values():
+                resting = [each.row for each in playing if each not in alike]
+                blocks.append(self._loop.block(alike, longest, resting))
+        except Exception:
+            self._rows, self._prompts = [None] * len(self._rows), {}
+            raise
+        return [{row: r for rounds in side for row, r in rounds.items()} for side in zip_longest(*blocks, fillvalue={})]
 
 
 def _coins(sequence: DecodingSequence) -> Coins:

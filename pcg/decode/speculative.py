@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 
 import torch
@@ -149,8 +150,12 @@ def decode_on_host(target: DecodingLlama, draft: AnyDraft | None, requests: Sequ
     runners = make_runners(target, draft if any(r.rule for r in requests) else None, prompts, limit)
     for runner in runners:
         runner.prefill()
-    asked = [(r.limit, r.generator, r.sampler, r.rule, r.lookahead) for r in requests]
-    return _to_the_end(*(*runners, None)[:2], [DecodingSequence(row, *each) for row, each in enumerate(asked)])
+    return _to_the_end(*(*runners, None)[:2], [sequence_of(row, request) for row, request in enumerate(requests)])
+
+
+def sequence_of(row: int, request: Request) -> DecodingSequence:
+    """Begin a request in a row."""
+    return DecodingSequence(row, request.limit, request.generator, request.sampler, request.rule, request.lookahead)
 
 
 class RunningBatch:
@@ -158,9 +163,12 @@ class RunningBatch:
     all that a `Request` says; each says what it would say alone."""
 
     def __init__(self, target: DecodingLlama, draft: AnyDraft | None, rows: int, positions: int) -> None:
-        self._positions = positions
-        self._runners = make_runners(target, draft, [BLANK] * rows, positions - len(BLANK.ids))
+        self._models, self._positions = (target, draft), positions
         self._rows: list[DecodingSequence | None] = [None] * rows
+
+    @cached_property
+    def _runners(self) -> list[ModelRunner]:
+        return make_runners(*self._models, [BLANK] * len(self._rows), self._positions - len(BLANK.ids))
 
     @property
     def speaking(self) -> int:
@@ -176,7 +184,7 @@ class RunningBatch:
         if request.positions > self._positions:
             needed = f"{request.positions:,} positions with its voice, but there is room for {self._positions:,}"
             raise PCGError(f"The text needs {needed}: try a shorter one.")
-        if request.rule and len(self._runners) < 2:
+        if request.rule and self._models[1] is None:
             raise ValueError("a request with a rule needs a draft")
 
     def join(self, request: Request) -> int:
@@ -187,8 +195,7 @@ class RunningBatch:
             each.put(row, request.prompt)
         for each in self._runners if request.rule else self._runners[:1]:
             each.prefill([row])
-        asked = (request.limit, request.generator, request.sampler, request.rule, request.lookahead)
-        self._rows[row] = DecodingSequence(row, *asked)
+        self._rows[row] = sequence_of(row, request)
         return row
 
     def leave(self, row: int) -> None:
@@ -199,10 +206,13 @@ class RunningBatch:
         """One round of every row, or of row `only`. A row that has come to its end or its limit is free from then on, and so is
         one with an exception, which ends that row alone. Where a whole pass fails, all rows are free, and the exception is
         raised."""
-        sequences = [sequence for sequence in self._rows if sequence and only in (None, sequence.row)]
-        target, draft = (*self._runners, None)[:2]
+        return self._step([sequence for sequence in self._rows if sequence and only in (None, sequence.row)])
+
+    def _step(self, sequences: Sequence[DecodingSequence]) -> dict[int, Round | Exception]:
+        if not sequences:
+            return {}
         try:
-            played = play_round(target, draft, sequences) if sequences else {}
+            played = play_round(*(*self._runners, None)[:2], sequences)
         except Exception:
             self._rows = [None] * len(self._rows)
             raise

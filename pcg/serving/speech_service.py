@@ -11,6 +11,7 @@ from time import perf_counter
 
 import torch
 
+from pcg.decode.device_loop import DeviceBatch
 from pcg.decode.speculative import Request, RunningBatch
 from pcg.errors import InputError, PCGError, counted
 from pcg.rules import Rule
@@ -137,7 +138,8 @@ class SpeechService:
         self._in_turns = in_turns
         self._said: dict[int, float] = {}
         self.synthesizer, self._most = synthesizer, waiting
-        self._batch = RunningBatch(voice.target, voice.draft, rows, positions)
+        batch = RunningBatch if voice.device == "cpu" else DeviceBatch
+        self._batch = batch(voice.target, voice.draft, rows, positions)
         self._waiting: list[Job] = []
         self._speaking: dict[int, Job] = {}
         self._changed, self._preparing = Condition(), Lock()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pcg.decode.device_loop import DeviceBatch
 from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Request, RunningBatch
 from pcg.errors import PCGError
@@ -132,6 +133,16 @@ def test_rows_that_pytorch_reads_say_what_they_say_alone(kind: str) -> None:
     pair = models(kind, compiled=False)
     for wish, rounds in zip(MIXED, run(RunningBatch(*pair, 4, POSITIONS), MIXED), strict=True):
         assert tokens(rounds) == tokens(alone(pair, wish))[: len(tokens(rounds))]
+
+
+@pytest.mark.parametrize("kind", ["feature", "layers"])
+def test_rows_of_a_gpus_batch_say_what_they_say_alone_on_the_host(kind: str) -> None:
+    """Four programs take turns, in blocks of rounds; samplers with a memory and block verification are left to the host."""
+    pair = models(kind, compiled=False)
+    for wish, rounds in zip(MIXED, run(DeviceBatch(*pair, 4, POSITIONS), MIXED), strict=True):
+        said = tokens(alone(pair, wish))
+        assert tokens(rounds) == said[: len(tokens(rounds))]
+        assert wish.leaves != NEVER or len(tokens(rounds)) == len(said)
 
 
 def test_a_row_with_the_coins_of_another_is_noticed() -> None:

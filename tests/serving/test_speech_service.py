@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from pcg.decode.device_loop import DeviceBatch
 from pcg.decode.speculative import RunningBatch
 from pcg.errors import InputError, PCGError
 from pcg.rules import Coins, Verdict, exact
@@ -49,9 +50,12 @@ def last(speech: Iterator[Round | Sound | Take]) -> Take:
     return take
 
 
-@pytest.mark.parametrize("in_turns", [False, True])
-def test_what_many_callers_get_is_what_each_would_get_alone(in_turns: bool, synthesizer: Synthesizer) -> None:
-    """More takes than rows, of all methods and with chunks and pauses, each from a thread of its own."""
+@pytest.mark.parametrize(("in_turns", "batch"), [(False, RunningBatch), (True, RunningBatch), (False, DeviceBatch)])
+def test_what_many_callers_get_is_what_each_would_get_alone(
+    in_turns: bool, batch: type, synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More takes than rows, of all methods and with chunks and pauses, each from a thread of its own; also as on a GPU."""
+    monkeypatch.setattr("pcg.serving.speech_service.RunningBatch", batch)
     wishes = [
         ("hello", Settings("ar", seed=1)),
         (WORDS, Settings("sd", seed=2, lookahead=5)),
