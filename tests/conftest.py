@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,14 +162,15 @@ def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Sy
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
     from pcg.asr.embedded import save_recogniser
-    from pcg.asr.network import ConformerCTC, EncoderConfig, Subwords
-    from pcg.training.recogniser import ReaderShape, RecogniserRecipe, new_reader
+    from pcg.asr.network import EncoderConfig
+    from pcg.training.recogniser import ReaderShape, RecogniserRecipe, RecogniserTraining
 
-    torch.manual_seed(0)
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)
-    encoder, subwords = ConformerCTC(config), Subwords.learn(SENTENCES, 48)
     shape = ReaderShape(subwords=48, layers=2, width=32, heads=2, feed_forward=48)
-    reader = new_reader(RecogniserRecipe(encoder=config, reader=shape), subwords, seed=0)
+    spoken = [SimpleNamespace(text=sentence) for sentence in SENTENCES]
+    recipe = RecogniserRecipe(encoder=config, reader=shape)
+    training = RecogniserTraining(tmp_path_factory.mktemp("work"), "cpu", 0, recipe, spoken, {})
+    encoder, reader = training.trained(None)
     with torch.no_grad():
         # Far from the tiny initial weights, so that layers, frames and positions matter.
         for weight in reader["lm"].parameters():
@@ -176,7 +178,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encoder.head.weight.mul_(8.0)
         encoder.head.bias.zero_()
     folder = tmp_path_factory.mktemp("recogniser")
-    save_recogniser(folder, "tiny", encoder, reader["projector"], reader["lm"], subwords, torch.float32)
+    save_recogniser(folder, "tiny", encoder, reader["projector"], reader["lm"], training.subwords, torch.float32)
     return folder
 
 

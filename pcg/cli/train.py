@@ -10,7 +10,7 @@ from pcg.cli.options import with_options
 from pcg.errors import InputError, counted
 
 STAGES = (
-    "corpus", "codec", "target", "draft", "baselines", "publish", "all", "unpack", "recogniser", "words", "tokens", "detectors",
+    "corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "words", "tokens", "detectors",
 )  # fmt: skip
 COMMON = {
     "work": (Path, Path("runs"), "corpus and checkpoints"),

@@ -29,7 +29,9 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
     framed = nn.functional.pad(wave, (pad, pad)).unfold(1, window, frame)
     hann = torch.hann_window(window, device=wave.device)
     framed = (framed - framed.mean(-1, keepdim=True)) * hann
-    correlation = _autocorrelation(framed) / _autocorrelation(hann)
+    spectra = (torch.fft.rfft(x, n=2 * window).abs().square() for x in (framed, hann))
+    of_frames, of_window = (torch.fft.irfft(power, n=2 * window)[..., : window // 2] for power in spectra)
+    correlation = of_frames / of_window
     first, last = int(sample_rate / HIGHEST), int(sample_rate / LOWEST)
     energy = correlation[..., :1]
     strength = correlation[..., : last + 2] / energy.clamp(min=1e-9)
@@ -42,11 +44,6 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
     shift = (before - after) / (2 * (before - 2 * at + after)).clamp(max=-1e-6)
     loud = energy[..., 0] > 1e-4 * energy.amax(1)
     return sample_rate / (best + shift.clamp(-0.5, 0.5)), (at > VOICED) & loud & peak.any(-1)
-
-
-def _autocorrelation(x: Tensor) -> Tensor:
-    size = 2 * x.shape[-1]
-    return torch.fft.irfft(torch.fft.rfft(x, n=size).abs().square(), n=size)[..., : x.shape[-1] // 2]
 
 
 PITCH_WEIGHT = 3.0
@@ -157,12 +154,8 @@ def spectral_loss(made: Tensor, wave: Tensor) -> Tensor:
     """Return log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
     total = 5.0 * mel_distance(made, wave)
     for n_fft, hop in RESOLUTIONS:
-        a, b = (_magnitude(x, n_fft, hop) for x in (made, wave))
+        window = torch.hann_window(n_fft, device=wave.device)
+        spectra = (torch.stft(x, n_fft, hop, window=window, return_complex=True) for x in (made, wave))
+        a, b = ((s.real.square() + s.imag.square() + 1e-6).sqrt() for s in spectra)
         total = total + ((a - b).norm() / b.norm() + (a.log() - b.log()).abs().mean()) / len(RESOLUTIONS)
     return total
-
-
-def _magnitude(wave: Tensor, n_fft: int, hop: int) -> Tensor:
-    window = torch.hann_window(n_fft, device=wave.device)
-    spectrum = torch.stft(wave, n_fft, hop, window=window, return_complex=True)
-    return (spectrum.real.square() + spectrum.imag.square() + 1e-6).sqrt()

@@ -4,6 +4,7 @@ A shard is `VOICE/00000.npy` (int16 samples, back to back) beside `VOICE/00000.j
 Which sentence goes to which shard depends on the seed alone, so a killed run resumes at the first missing shard.
 """
 
+import itertools
 import json
 import multiprocessing
 import random
@@ -15,7 +16,7 @@ import numpy as np
 
 from pcg.errors import InputError
 from pcg.files import replacing, write_json
-from pcg.training.sentences import SentencePool, build_pool
+from pcg.training.sentences import build_pool
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 
 SHARD_SIZE = 250
@@ -31,18 +32,6 @@ class CorpusEntry:
     text: str
     start: int
     length: int
-
-
-def make_corpus(
-    directory: Path, prose: Path, speakers: Mapping[str, Speaker], held_out_each: int, seed: int, processes: int
-) -> float:
-    """Speak the corpus into `directory`, and return its hours. Shards that exist are kept.
-
-    Args:
-        held_out_each: held-out sentences of each kind that each voice says.
-    """
-    speak_shards(list(_jobs(directory, build_pool(prose, seed), speakers, held_out_each, seed)), processes)
-    return corpus_hours(directory)
 
 
 def corpus_hours(directory: Path, voice: str = "*") -> float:
@@ -61,11 +50,6 @@ def read_shard(shard: Path) -> Iterator[tuple[CorpusEntry, np.ndarray]]:
     for utterance in read_index(shard):
         chunk = samples[utterance.start : utterance.start + utterance.length]
         yield utterance, chunk.astype(np.float32) / 32768.0
-
-
-def usable(samples: np.ndarray) -> bool:
-    """Return whether an utterance is neither too short nor too long to be trained on."""
-    return MIN_SECONDS * SAMPLE_RATE <= len(samples) <= MAX_SECONDS * SAMPLE_RATE
 
 
 def write_shard(shard: Path, spoken: Sequence[tuple[str, np.ndarray]]) -> None:
@@ -114,24 +98,30 @@ def speak_shards(jobs: Sequence[SpeakingJob], processes: int) -> None:
             print(f"corpus {done}/{len(missing)} {job.path.parent.name}/{job.path.stem}", flush=True)
 
 
-def _jobs(
-    directory: Path, pool: SentencePool, speakers: Mapping[str, Speaker], held_out_each: int, seed: int
-) -> Iterator[SpeakingJob]:
-    average_hours = SHARD_SIZE * AVERAGE_SECONDS / 3600
-    order = random.Random(seed)
-    cursor = 0
+def make_corpus(
+    directory: Path, prose: Path, speakers: Mapping[str, Speaker], held_out_each: int, seed: int, processes: int
+) -> float:
+    """Speak the corpus into `directory`, and return its hours. Shards that exist are kept.
+
+    Args:
+        held_out_each: held-out sentences of each kind that each voice says.
+    """
+    pool, order, jobs = build_pool(prose, seed), random.Random(seed), []
+    sentences = itertools.cycle(pool.train)
     for number, (voice, speaker) in enumerate(speakers.items()):
-        for index in range(max(1, round(speaker.hours / average_hours))):
-            picked = [pool.train[(cursor + i) % len(pool.train)] for i in range(SHARD_SIZE)]
-            cursor += SHARD_SIZE
+        for index in range(max(1, round(speaker.hours * 3600 / AVERAGE_SECONDS / SHARD_SIZE))):
+            picked = list(itertools.islice(sentences, SHARD_SIZE))
             own_seed = seed * 1_000_003 + number * 10_007 + index
-            yield SpeakingJob(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, own_seed, True)
-        for split, sentences in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
-            picked = order.sample(sentences, min(held_out_each, len(sentences)))
-            yield SpeakingJob(directory / split / voice / "00000.npy", speaker, picked, seed, False)
+            jobs.append(SpeakingJob(directory / "train" / voice / f"{index:05d}.npy", speaker, picked, own_seed, True))
+        for split, texts in zip(HELD_OUT, (pool.held_out_sentences, pool.held_out_word_sentences), strict=True):
+            picked = order.sample(texts, min(held_out_each, len(texts)))
+            jobs.append(SpeakingJob(directory / split / voice / "00000.npy", speaker, picked, seed))
+    speak_shards(jobs, processes)
+    return corpus_hours(directory)
 
 
 def _speak_shard(job: SpeakingJob) -> SpeakingJob:
-    spoken = ((text, speak(job.speaker, text, job.seed * 1000 + i, job.varied)) for i, text in enumerate(job.sentences))
-    write_shard(job.path, [(text, samples) for text, samples in spoken if usable(samples)])
+    """Speak a shard; utterances that are too short or too long to be trained on are left out."""
+    spoken = [(text, speak(job.speaker, text, job.seed * 1000 + i, job.varied)) for i, text in enumerate(job.sentences)]
+    write_shard(job.path, [(t, x) for t, x in spoken if MIN_SECONDS <= len(x) / SAMPLE_RATE <= MAX_SECONDS])
     return job

@@ -2,18 +2,17 @@
 
 import hashlib
 import random
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import AdamW
 
 from pcg.errors import InputError
-from pcg.files import replacing, write_checksums, write_json
+from pcg.files import write_checksums, write_json
 from pcg.models.hub import add_content, weights_digest
 from pcg.recipe import Count, Recipe
 from pcg.settings import Settings
@@ -21,7 +20,7 @@ from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolutio
 from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
 from pcg.training.loop import Stage, agrees, generator, run, update
-from pcg.training.publish import detector_card
+from pcg.training.publish import write_card
 from pcg.training.samples import encode_corpus, own_samples, read_shards
 from pcg.training.tokens import TokenizedUtterance
 
@@ -63,49 +62,69 @@ class DetectorRecipe(Recipe):
         return DetectorConfig.small(codes, code_width)
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """What detectors learn from, what they are checked on, and what garbage is made with."""
+def train_detectors_of(
+    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe
+) -> dict[str, object]:
+    """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances.
 
-    train: Segments
-    held_out: Segments
-    garbage: Garbage
-
-
-def train_detectors(
-    directory: Path,
-    config: DetectorConfig,
-    start: Tensor | None,
-    examples: Examples,
-    recipe: DetectorRecipe,
-    seed: int,
-    device: str,
-) -> dict[str, Detector]:
-    """Train one detector a resolution by binary cross-entropy; resume where it stopped, and end on the CPU.
-
-    Args:
-        start: embeddings `[codes, code_width]` that all of them begin with, brought to unit scale.
+    The embeddings of all of them begin with the target's own, brought to unit scale.
     """
-    detectors = {}
+    state = work / "detectors"
+    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | recipe.as_dict()):
+        raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
+    usual = next(iter(recipe.samples))
+    segments = {}
+    for split, samples in (("train", recipe.samples), (HELD_OUT, {usual: recipe.held_out_samples})):
+        encode_corpus(state / "tokens" / split, work / "corpus", split, voice.codec, recipe.shards)
+        spoken = read_shards(state / "tokens" / split, voice.reader)
+        synthetic: list[TokenizedUtterance] = []
+        for temperature, count in samples.items():
+            folder = state / f"samples_{split}_{temperature}"
+            synthetic += own_samples(folder, voice.target, spoken, voice.reader, count, float(temperature), seed)
+        segments[split] = Segments([u.codes for u in spoken], [u.codes for u in synthetic])
+    train, held_out, garbage = segments["train"], segments[HELD_OUT], Garbage(voice.usage, voice.code_embedding)
+    centred = voice.code_embedding - voice.code_embedding.mean(0)
+    config, detectors = recipe.config(voice.codec.codebook_size, centred.shape[1]), {}
     for place, resolution in enumerate(RESOLUTIONS):
         torch.manual_seed(seed + place)
         detector = Detector(config)
-        if start is not None:
-            _begin_with(detector, start)
-        _train(directory, detector.to(device), resolution, examples, recipe, seed, device)
+        with torch.no_grad():
+            detector.embedding.weight.copy_(centred / centred.std())
+        train_detector(state, detector.to(device), resolution, train, held_out, garbage, recipe, seed)
         detectors[resolution.name] = detector.cpu().eval()
-    return detectors
+    save_detectors(out, voice.name, detectors, corpus=corpus_digest(voice.usage))
+    held_out.save(out / "held_out.safetensors")
+    write_checksums(out)  # without which they would not load
+    figures = held_out_figures(load_detectors(out), held_out, garbage)
+    write_json(out / "figures.json", figures)
+    write_card(
+        out,
+        "detectors",
+        "audio-classification",
+        ["spoof-detection", "speech-tokens"],
+        recipe=recipe.as_dict(),
+        hours=sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600,
+        utterances=len(train.real),
+        config=asdict(config),
+        detectors={resolution.name: figures[resolution.name] for resolution in RESOLUTIONS},
+        garbage=figures["garbage"],
+    )
+    write_checksums(out)
+    return figures
 
 
-def _train(
+def train_detector(
     directory: Path,
     detector: Detector,
     resolution: Resolution,
-    examples: Examples,
+    train: Segments,
+    held_out: Segments,
+    garbage: Garbage,
     recipe: DetectorRecipe,
     seed: int,
-    device: str,
 ) -> None:
+    """Train the detector of one resolution by binary cross-entropy, in place; resume where it stopped."""
+    device = detector.embedding.weight.device
     optimizer = AdamW(detector.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
     loss_of = nn.BCEWithLogitsLoss()
 
@@ -113,8 +132,8 @@ def _train(
         detector.train()
         torch.manual_seed(seed * 1_000_003 + index)
         rng = random.Random(generator(seed, index).initial_seed())
-        batch = examples.train.batch(resolution, recipe.batch, recipe.mix, examples.garbage, rng)
-        with torch.autocast(device, torch.bfloat16):
+        batch = train.batch(resolution, recipe.batch, recipe.mix, garbage, rng)
+        with torch.autocast(device.type, torch.bfloat16):
             logits = detector(batch.segments[:, :: resolution.stride].to(device))
         loss = loss_of(logits.float(), batch.real.to(device))
         update(loss, detector, [optimizer])
@@ -123,7 +142,7 @@ def _train(
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         detector.eval()
-        check = examples.held_out.every(resolution)
+        check = held_out.every(resolution)
         logits = detector(check.segments[:, :: resolution.stride].to(device)).float().cpu()
         accuracy = ((logits > 0) == (check.real > 0)).float().mean().item()
         return {"loss": loss_of(logits, check.real).item(), "accuracy": accuracy}
@@ -133,53 +152,8 @@ def _train(
     run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)))
 
 
-@torch.no_grad()
-def _begin_with(detector: Detector, embedding: Tensor) -> None:
-    centred = embedding - embedding.mean(0)
-    detector.embedding.weight.copy_(centred / centred.std())
-
-
-def train_detectors_of(
-    voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe
-) -> dict[str, object]:
-    """Train the detectors of `voice` on `work`/corpus, write them to `out`, and return their figures on held-out utterances."""
-    state, corpus = work / "detectors", work / "corpus"
-    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | recipe.as_dict()):
-        raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
-    start, garbage = voice.code_embedding, Garbage(voice.usage, voice.code_embedding)
-    config = recipe.config(voice.codec.codebook_size, start.shape[1])
-    for split in ("train", HELD_OUT):
-        encode_corpus(state / "tokens" / split, corpus, split, voice.codec, recipe.shards)
-    spoken = {split: read_shards(state / "tokens" / split, voice.reader) for split in ("train", HELD_OUT)}
-    train = _segments(voice, state, "train", spoken["train"], recipe.samples, seed)
-    usual = next(iter(recipe.samples))
-    held_out = _segments(voice, state, HELD_OUT, spoken[HELD_OUT], {usual: recipe.held_out_samples}, seed)
-    trained = train_detectors(state, config, start, Examples(train, held_out, garbage), recipe, seed, device)
-    save_detectors(out, voice.name, trained, corpus=corpus_digest(voice.usage))
-    held_out.save(out / "held_out.safetensors")
-    write_checksums(out)  # without which they would not load
-    figures = held_out_figures(load_detectors(out), held_out, garbage)
-    write_json(out / "figures.json", figures)
-    hours = sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600
-    facts = {"recipe": recipe.as_dict(), "hours": hours, "utterances": len(train.real), "config": asdict(config)}
-    with replacing(out / "MODEL_CARD.md") as temporary:
-        temporary.write_text(detector_card(facts, figures), encoding="utf-8")
-    write_checksums(out)
-    return figures
-
-
 def identity(voice: Voice) -> dict[str, str]:
     """Return name and digests of the voice that a run is for: voices of one name may differ. Drafts do not count."""
     codec = hashlib.sha256()
     add_content(codec, voice.codec_folder or voice.folder / "codec")
     return {"voice": voice.name, "target": weights_digest(voice.target_folder), "codec": codec.hexdigest()}
-
-
-def _segments(
-    voice: Voice, state: Path, split: str, spoken: list[TokenizedUtterance], samples: Mapping[str, int], seed: int
-) -> Segments:
-    synthetic: list[TokenizedUtterance] = []
-    for temperature, count in samples.items():
-        folder = state / f"samples_{split}_{temperature}"
-        synthetic += own_samples(folder, voice.target, spoken, voice.reader, count, float(temperature), seed)
-    return Segments([u.codes for u in spoken], [u.codes for u in synthetic])

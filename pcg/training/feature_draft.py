@@ -10,14 +10,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 from transformers import LlamaForCausalLM
 
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_draft, unit
 from pcg.models.weights import Checkpoint, Vocabulary, read_tensors
-from pcg.training.target import read_target
 from pcg.training.tokens import IGNORED, Batch
 
 
@@ -47,8 +46,50 @@ OBJECTIVES = {
 }
 
 
-CHUNK = 1 << 22
-"""Probabilities at once; those of all positions would not fit into memory."""
+CHUNK = 1 << 20
+"""Probabilities of a step at once: those of all positions would not fit into memory, and fewer stay in the CPU's cache."""
+
+
+class _Divergence(torch.autograd.Function):
+    """`divergence`, which makes its gradient while it goes through the chunks, as no chunk's probabilities are kept."""
+
+    @staticmethod
+    def forward(
+        context: FunctionCtx,
+        hidden: Tensor,
+        head: Tensor,
+        wanted: Tensor,
+        wanted_head: Tensor,
+        weights: Tensor,
+        objective: Objective,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        kl, tv, chunk = objective.kl, objective.tv, max(1, CHUNK // len(head))
+        slope_hidden, slope_head = torch.empty_like(hidden), torch.zeros_like(head, dtype=torch.float32)
+        losses, overlaps = [], []
+        for first in range(0, weights.shape[1], chunk):
+            part = slice(first, first + chunk)
+            log_p = ((hidden[:, part] @ head.T).float() / temperature).log_softmax(-1)
+            log_q = ((wanted[part] @ wanted_head.T).float() / temperature).log_softmax(-1)
+            p, q = log_p.exp(), log_q.exp()
+            overlap = torch.minimum(p, q).sum(-1)
+            losses.append((weights[:, part] * (kl * (q * (log_q - log_p)).sum(-1) + tv * (1 - overlap))).sum())
+            overlaps.append(overlap)
+            # d KL / d logit = p - q, d TV / d logit = p (sum below - [p < q]) with below = p where p < q.
+            below = torch.where(p < q, p, 0.0)
+            slope = p * (kl + tv * below.sum(-1, keepdim=True)) - kl * q - tv * below
+            slope = (slope * (weights[:, part, None] / temperature)).to(hidden.dtype)
+            slope_hidden[:, part] = slope @ head
+            slope_head += slope.flatten(0, 1).T @ hidden[:, part].flatten(0, 1)
+        overlap = torch.cat(overlaps, 1)
+        context.save_for_backward(slope_hidden, slope_head.to(head.dtype))
+        context.mark_non_differentiable(overlap)
+        return torch.stack(losses).sum(), overlap
+
+    @staticmethod
+    def backward(context: FunctionCtx, outer: Tensor, _overlap: Tensor) -> tuple[Tensor | None, ...]:
+        slope_hidden, slope_head = context.saved_tensors
+        return outer * slope_hidden, outer * slope_head, None, None, None, None, None
 
 
 def divergence(
@@ -57,8 +98,7 @@ def divergence(
     wanted: Tensor,
     wanted_head: Tensor,
     weights: Tensor,
-    kl: float,
-    tv: float,
+    objective: Objective,
     temperature: float,
 ) -> tuple[Tensor, Tensor]:
     """Sum `weights [K, n]` times kl KL(q_i || p_ki) + tv TV(q_i, p_ki) over steps k and positions i.
@@ -67,43 +107,17 @@ def divergence(
     `wanted_head [V, D]`, which do not learn. Also the overlaps sum min(p, q) = 1 - TV, `[K, n]`, without a gradient. TV as a
     draft's loss: Samarin et al., arXiv 2602.23881.
     """
-    chunk, losses, overlaps = max(1, CHUNK // len(head)), [], []
-    for first in range(0, weights.shape[1], chunk):
-        part = slice(first, first + chunk)
-        given = hidden[:, part], head, wanted[part], wanted_head, weights[:, part], kl, tv, temperature
-        loss, overlap = checkpoint(_divergence_of_chunk, *given, use_reentrant=False, preserve_rng_state=False)
-        losses.append(loss)
-        overlaps.append(overlap)
-    return torch.stack(losses).sum(), torch.cat(overlaps, 1)
-
-
-def _divergence_of_chunk(
-    hidden: Tensor,
-    head: Tensor,
-    wanted: Tensor,
-    wanted_head: Tensor,
-    weights: Tensor,
-    kl: float,
-    tv: float,
-    temperature: float,
-) -> tuple[Tensor, Tensor]:
     with torch.autocast(hidden.device.type, enabled=False):
-        log_p, log_q = (
-            ((states @ rows.T).float() / temperature).log_softmax(-1)
-            for states, rows in ((hidden, head), (wanted, wanted_head))
-        )
-    overlap = torch.minimum(log_p, log_q).exp().sum(-1)
-    divergent = (log_q.exp() * (log_q - log_p)).sum(-1)
-    return (weights * (kl * divergent + tv * (1 - overlap))).sum(), overlap.detach()
+        return _Divergence.apply(hidden, head, wanted, wanted_head, weights, objective, temperature)
 
 
 class _Layer(nn.Module):
     def __init__(self, shape: FeatureShape) -> None:
         super().__init__()
-        width, rows = shape.hidden_size, shape.num_attention_heads * shape.head_dim
+        width, self.queries = shape.hidden_size, shape.num_attention_heads * shape.head_dim
         self.norm, self.mlp_norm = (nn.Parameter(torch.ones(width)) for _ in range(2))
-        self.qkv = nn.Linear(width, rows + 2 * shape.num_key_value_heads * shape.head_dim, bias=False)
-        self.out = nn.Linear(rows, width, bias=False)
+        self.qkv = nn.Linear(width, self.queries + 2 * shape.num_key_value_heads * shape.head_dim, bias=False)
+        self.out = nn.Linear(self.queries, width, bias=False)
         self.gate_up = nn.Linear(width, 2 * shape.intermediate_size, bias=False)
         self.down = nn.Linear(shape.intermediate_size, width, bias=False)
 
@@ -170,7 +184,9 @@ class FeatureModel(nn.Module):
         """
         before = torch.cat([torch.zeros_like(taps[:, :1]), taps[:, :-1]], 1)
         tokens = self.token(F.embedding(batch.ids, self.embedding))
-        rotary = self._rotary(batch.positions)
+        angles = batch.positions.float()[..., None] * self.inverse_frequency
+        cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([-angles, angles], -1).sin()
+        rotary = (cos * self.rope_scale, sin * self.rope_scale)
         # The sum that layers add to stays in float32, whatever they are computed in.
         x = self.features(unit(before).flatten(-2)).float() + tokens
         keys, values = self._keys(x, rotary)
@@ -181,8 +197,12 @@ class FeatureModel(nn.Module):
             if step:
                 x = self.state(unit(later(states, 1, 1))).float() + tokens
                 own = [(later(k, 1, 2), later(v, 1, 2)) for k, v in own] + [self._keys(x, rotary)]
-            mixed = _attend(self._queries(x, rotary), keys, values, places.slots - step, own)
-            states = self._rest(x, mixed)
+            queries = _turn(self._project(x, slice(self.layer.queries)), rotary)
+            mixed = _attend(queries, keys, values, places.slots - step, own)
+            x = x + self.layer.out(mixed.transpose(1, 2).flatten(-2))
+            normed = F.rms_norm(x, x.shape[-1:], self.layer.mlp_norm, self.shape.rms_norm_eps)
+            gate, up = self.layer.gate_up(normed).chunk(2, -1)
+            states = x + self.layer.down(F.silu(gate) * up)
             yield states
 
     def decoding(self, target: Checkpoint) -> FeatureDraft:
@@ -190,33 +210,17 @@ class FeatureModel(nn.Module):
         tensors = {name: tensor.detach() for name, tensor in self.state_dict().items()}
         return FeatureDraft(self.shape, tensors, target, self.vocabulary)
 
-    def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        angles = positions.float()[..., None] * self.inverse_frequency
-        cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([-angles, angles], -1).sin()
-        return cos * self.rope_scale, sin * self.rope_scale
-
     def _project(self, x: Tensor, part: slice) -> Tensor:
         """Rows `part` of queries, keys and values of `x [B, N, D]`, `[B, heads, N, dim]`."""
         normed = F.rms_norm(x, x.shape[-1:], self.layer.norm, self.shape.rms_norm_eps)
         return F.linear(normed, self.layer.qkv.weight[part]).unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
 
-    def _queries(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
-        rows = self.shape.num_attention_heads * self.shape.head_dim
-        return _turn(self._project(x, slice(0, rows)), rotary)
-
     def _keys(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Return keys and values, repeated so that each query head has its own."""
-        rows, heads = self.shape.num_attention_heads * self.shape.head_dim, self.shape.num_key_value_heads
-        keys, values = self._project(x, slice(rows, None)).split(heads, 1)
+        heads = self.shape.num_key_value_heads
+        keys, values = self._project(x, slice(self.layer.queries, None)).split(heads, 1)
         repeats = self.shape.num_attention_heads // heads
         return _turn(keys, rotary).repeat_interleave(repeats, 1), values.repeat_interleave(repeats, 1)
-
-    def _rest(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """Compute the layer behind its attention, whose output is `mixed [B, heads, N, dim]`."""
-        x = x + self.layer.out(mixed.transpose(1, 2).flatten(-2))
-        normed = F.rms_norm(x, x.shape[-1:], self.layer.mlp_norm, self.shape.rms_norm_eps)
-        gate, up = self.layer.gate_up(normed).chunk(2, -1)
-        return x + self.layer.down(F.silu(gate) * up)
 
 
 @torch.no_grad()
@@ -284,15 +288,7 @@ UNROLLED = (1.0, 0.7, 0.5)
 
 
 def unrolled_divergence(
-    model: FeatureModel,
-    batch: Batch,
-    taps: Tensor,
-    last: Tensor,
-    head: Tensor,
-    kl: float,
-    tv: float,
-    temperature: float,
-    precision: torch.dtype,
+    model: FeatureModel, batch: Batch, taps: Tensor, last: Tensor, head: Tensor, objective: Objective, temperature: float = 1.0
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the weighted divergence of the unrolled draft from the target, summed over the learned tokens, and the overlap of
     each step, times the number of tokens.
@@ -300,8 +296,6 @@ def unrolled_divergence(
     Args:
         taps: hidden states of the target behind the tapped layers, `[B, S, layers, D]`.
         last: hidden states that the target's `head [V, D]` multiplies, `[B, S, D]`; no gradient goes through either.
-        kl, tv, temperature: as in `divergence`.
-        precision: of the products with the heads.
     """
     places = TapPlaces.of(batch)
     hidden = torch.stack([model.hidden(state[places.real]) for state in model.unroll(batch, taps, places, len(UNROLLED))])
@@ -310,28 +304,7 @@ def unrolled_divergence(
     counts = torch.stack([depth >= step for step in range(len(UNROLLED))]).float()
     weights = counts * torch.tensor(UNROLLED, device=hidden.device)[:, None]
     wanted = places.pick(last)[places.real].detach()
-    products = (tensor.to(precision) for tensor in (hidden, model.head, wanted, head.detach()))
-    loss, overlap = divergence(*products, weights, kl, tv, temperature)
+    products = (tensor.bfloat16() for tensor in (hidden, model.head, wanted, head.detach()))
+    loss, overlap = divergence(*products, weights, objective, temperature)
     means = (overlap * counts).sum(1) / counts.sum(1).clamp(min=1)
-    return loss, {f"overlap_{step}": mean.detach() * len(wanted) for step, mean in enumerate(means, 1)}
-
-
-@dataclass(frozen=True)
-class FeatureLoss:
-    """The loss of a batch, summed over its tokens, from the target's probabilities at `temperature`; and the overlap of each
-    step with the target."""
-
-    model: FeatureModel
-    target: LlamaForCausalLM
-    objective: Objective
-    temperature: float
-    precision: str = "bf16"
-
-    def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
-        with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-            with torch.no_grad():
-                taps, last = read_target(self.target, batch, self.model.shape.tapped_layers)
-            weights = (self.objective.kl, self.objective.tv, self.temperature)
-            loss, overlaps = unrolled_divergence(self.model, batch, taps, last, self.model.speech_head, *weights, dtype)
-        return loss, {"loss": loss.detach()} | overlaps
+    return loss, {f"overlap_{step}": mean * len(wanted) for step, mean in enumerate(means, 1)}

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,9 @@ from pcg.training.tokens import IGNORED, Batch
 
 
 def save_checkpoint(
-    path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer], meta: dict[str, object]
+    path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer], meta: dict[str, object]
 ) -> None:
     """Write every module, every optimizer's tensors and `meta` (JSON) to `path`; all of their names differ."""
-    if shared := modules.keys() & optimizers.keys():
-        raise ValueError(f"a module and an optimizer are both called {min(shared)}")
     tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
     for name, optimizer in optimizers.items():
         for index, state in optimizer.state_dict()["state"].items():
@@ -33,7 +31,9 @@ def save_checkpoint(
     write_safetensors(path, {k: t.detach().clone().contiguous() for k, t in tensors.items()}, {"meta": json.dumps(meta)})
 
 
-def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizers: dict[str, Optimizer]) -> dict[str, object]:
+def load_checkpoint(
+    path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer] | None = None
+) -> dict[str, object]:
     """Restore what `save_checkpoint` wrote, in place; return its `meta`; raise AssetError for a file that does not fit."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -44,7 +44,7 @@ def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizers: dict[
             meta = json.loads(file.metadata()["meta"])
         for name, module in modules.items():
             module.load_state_dict(tensors[name])
-        for name, optimizer in optimizers.items():
+        for name, optimizer in (optimizers or {}).items():
             state: dict[int, dict[str, Tensor]] = defaultdict(dict)
             for key, tensor in tensors[name].items():
                 index, field = key.split("/")
@@ -73,10 +73,6 @@ def agrees(note: Path, asked: Mapping[str, object]) -> bool:
         return False
 
 
-# Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
-OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
-
-
 @dataclass(frozen=True)
 class Stage:
     """One stage of training. `step(index)` runs one update and returns its losses; it draws its batch from `index`, so a
@@ -91,7 +87,7 @@ class Stage:
     modules: dict[str, nn.Module]
     optimizers: dict[str, Optimizer]
     step: Callable[[int], dict[str, float]]
-    evaluate: Callable[[], dict[str, float]] | None = None
+    evaluate: Callable[[], dict[str, float]]
     warmup: int = 100
     decay_share: float = 0.4
     every: int = 100
@@ -117,7 +113,7 @@ def run(stage: Stage) -> dict[str, float]:
     if stage.checkpoint.exists():
         meta = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
         done, seconds = int(meta["step"]), float(meta["seconds"])
-    sums: dict[str, float] = {}
+    sums: dict[str, float] = defaultdict(float)
     held_out: dict[str, float] = {}
     begun = time.monotonic()
     for index in range(done, stage.steps):
@@ -126,25 +122,42 @@ def run(stage: Stage) -> dict[str, float]:
             for group, lr in zip(optimizer.param_groups, base[name], strict=True):
                 group["lr"] = lr * factor
         for key, value in stage.step(index).items():
-            sums[key] = sums.get(key, 0.0) + value
+            sums[key] += value
         step = index + 1
-        if step % stage.every == 0 or step == stage.steps:
-            count = min(step - done, (step - 1) % stage.every + 1)
-            elapsed = seconds + time.monotonic() - begun
-            row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
-            if stage.evaluate and (step % (stage.rows_between * stage.every) == 0 or step == stage.steps):
-                held_out = {name: round(value, 5) for name, value in stage.evaluate().items()}
-                row |= {f"held_out_{name}": value for name, value in held_out.items()}
-            sums = {}
-            _note(stage, row)
-            meta = {"step": step, "seconds": elapsed}
-            save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, meta)
+        if step % stage.every and step < stage.steps:
+            continue
+        count = min(step - done, index % stage.every + 1)
+        elapsed = seconds + time.monotonic() - begun
+        row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
+        if step % (stage.rows_between * stage.every) == 0 or step == stage.steps:
+            held_out = {name: round(value, 5) for name, value in stage.evaluate().items()}
+            row |= {f"held_out_{name}": value for name, value in held_out.items()}
+        sums.clear()
+        stage.directory.mkdir(parents=True, exist_ok=True)
+        whole = not stage.log.exists() or stage.log.read_bytes()[-1:] in (b"", b"\n")
+        with stage.log.open("a", encoding="utf-8") as file:
+            file.write(("" if whole else "\n") + json.dumps(row) + "\n")
+        print(f"{stage.name} {json.dumps(row)}", flush=True)
+        save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, {"step": step, "seconds": elapsed})
     return held_out
+
+
+def read_log(log: Path) -> list[dict[str, float]]:
+    """Read the rows of a stage's log; a row that a killed run left half written is skipped."""
+    rows = []
+    for line in log.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):
+            rows.append(json.loads(line))
+    return rows
 
 
 def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
     """Linear warm-up, constant, then linear to zero over the last `decay_share` of the steps."""
     return min(1.0, (index + 1) / warmup, max(0.0, (steps - index) / max(1.0, decay_share * steps)))
+
+
+# Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.
+OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
 
 
 def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.05) -> dict[str, Optimizer]:
@@ -173,37 +186,30 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: object = None) -> None:
         for group in self.param_groups:
-            shapes: dict[torch.Size, list[Tensor]] = {}
+            shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for weight in (w for w in group["params"] if w.grad is not None):
-                shapes.setdefault(weight.shape, []).append(weight)
+                shapes[weight.shape].append(weight)
             for shape, weights in shapes.items():
+                updates = []
+                for weight in weights:
+                    momentum = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+                    momentum.lerp_(weight.grad, 1 - self.MOMENTUM)
+                    updates.append(weight.grad.lerp(momentum, self.MOMENTUM))
                 scaled = group["lr"] * 0.2 * max(shape) ** 0.5
-                for weight, change in zip(weights, self._orthogonal([self._momentum(w) for w in weights]), strict=True):
+                for weight, change in zip(weights, self._orthogonal(torch.stack(updates)), strict=True):
                     weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(change.to(weight.dtype), alpha=scaled)
 
-    def _momentum(self, weight: Tensor) -> Tensor:
-        state = self.state[weight]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(weight)
-        state["momentum"].lerp_(weight.grad, 1 - self.MOMENTUM)
-        return weight.grad.lerp(state["momentum"], self.MOMENTUM)
-
-    def _orthogonal(self, updates: Sequence[Tensor]) -> Tensor:
-        """Replace the singular values of each of `updates` `[rows, columns]` by about 1."""
-        stacked = torch.stack(list(updates))
-        tall = stacked.shape[1] > stacked.shape[2]
-        x = (stacked.mT if tall else stacked).to(_product_type(stacked.device))
+    def _orthogonal(self, updates: Tensor) -> Tensor:
+        """Replace the singular values of `updates` `[N, rows, columns]` by about 1."""
+        emulated = updates.device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        tall = updates.shape[1] > updates.shape[2]
+        x = (updates.mT if tall else updates).to(torch.float32 if emulated else torch.bfloat16)
         x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
         a, b, c = self.COEFFICIENTS
         for _ in range(self.STEPS):
             gram = x @ x.mT
             x = a * x + (b * gram + c * gram @ gram) @ x
         return x.mT if tall else x
-
-
-def _product_type(device: torch.device) -> torch.dtype:
-    emulated = device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.float32 if emulated else torch.bfloat16
 
 
 def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
@@ -236,20 +242,3 @@ def with_fast_gradients(model: PreTrainedModel) -> None:
 
 def generator(seed: int, index: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed * 1_000_003 + index)
-
-
-def read_log(log: Path) -> list[dict[str, float]]:
-    """Read the rows of a stage's log; a row that a killed run left half written is skipped."""
-    rows = []
-    for line in log.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError):
-            rows.append(json.loads(line))
-    return rows
-
-
-def _note(stage: Stage, row: dict[str, float]) -> None:
-    stage.log.parent.mkdir(parents=True, exist_ok=True)
-    whole = not stage.log.exists() or stage.log.read_bytes()[-1:] in (b"", b"\n")
-    with stage.log.open("a", encoding="utf-8") as file:
-        file.write(("" if whole else "\n") + json.dumps(row) + "\n")
-    print(f"{stage.name} {json.dumps(row)}", flush=True)

@@ -1,26 +1,22 @@
-"""Write a trained voice as the folder that `load_voice` reads, and the model cards.
-
-`python -m pcg.training.publish assets/voice assets/results/results.json` writes measured word error rates into a voice's card.
-"""
+"""Write models as the folders that the engine loads, and model cards."""
 
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.files import renew_checksums, replacing, write_json, write_safetensors
+from pcg.files import replacing, write_json, write_safetensors
 from pcg.models.feature_draft import config_of
-from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.voice import FORMAT
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.feature_draft import FeatureModel
+from pcg.training.loop import read_log
 
 
 def write_voice(
@@ -37,8 +33,8 @@ def write_voice(
     write_model(folder / "target", target)
     write_model(folder / "draft", draft)
     write_json(folder / "codec" / "config.json", codec.config.as_dict())
-    write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
-    write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
+    _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
+    _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
     card = {
         "format": FORMAT,
         "name": name,
@@ -61,97 +57,34 @@ def write_model(folder: Path, model: LlamaForCausalLM | FeatureModel) -> None:
         if model.config.tie_word_embeddings:
             del state["lm_head.weight"]
     write_json(folder / "config.json", config)
-    write_tensors(folder / "model.safetensors", {name: tensor.bfloat16() for name, tensor in state.items()})
+    _write_tensors(folder / "model.safetensors", {name: tensor.bfloat16() for name, tensor in state.items()})
 
 
-def write_draft(folder: Path, draft: LlamaForCausalLM | FeatureModel, facts: Mapping[str, object]) -> None:
-    """Write the folder of a trained draft, which `load_voice(..., draft=folder)` reads, with `facts` on how it was made."""
-    write_model(folder, draft)
-    write_json(folder / "draft.json", facts)
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write `tensors`, named as transformers and safetensors read them, whole or not at all."""
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     write_safetensors(path, {k: t.detach().cpu().contiguous() for k, t in tensors.items()}, {"format": "pt"})
 
 
-Log = list[dict[str, float]]
-CARD = "MODEL_CARD.md"
-EVALUATED = ("AR", "PCG cosine")
-"""Methods whose word error rates stand in a voice's front matter."""
+def write_card(out: Path, name: str, task: str, tags: Sequence[str], **values: object) -> None:
+    """Write the model card of the folder `out`: the template `name` of `cards/` filled with `values`.
 
-
-def model_card(facts: dict[str, object], logs: dict[str, Log], folder: Path) -> str:
-    """Return the voice's card in markdown."""
-    sizes = {p.parent.name: p.stat().st_size / 1e6 for p in sorted(folder.glob("*/model.safetensors"))}
-    codec = facts["recipe"]["codec"]
-    rate = codec["sample_rate"] // (codec["frame"] * codec["frames_per_token"])
-    return _filled(
-        "voice.md",
-        "text-to-speech",
-        ["speculative-decoding", "speech-tokens"],
-        **facts,
-        sizes=sizes,
-        rate=rate,
-        logs=_stages(logs),
+    Args:
+        task: the hub's name of what the model does.
+    """
+    cards = Path(__file__).with_name("cards")
+    environment = Environment(
+        loader=FileSystemLoader(cards), undefined=StrictUndefined, autoescape=select_autoescape(), lstrip_blocks=True
     )
+    data = ModelCardData(license="apache-2.0", language="en", library_name="pcg-lab", pipeline_tag=task, tags=list(tags))
+    text = environment.get_template(f"{name}.md").render(values)
+    with replacing(out / "MODEL_CARD.md") as temporary:
+        temporary.write_text(f"---\n{data.to_yaml()}\n---\n\n{text.strip()}\n", encoding="utf-8")
 
 
-def recogniser_card(parameters: dict[str, int], logs: dict[str, Log], seed: int) -> str:
-    """Return the recogniser's card in markdown."""
-    tags = ["ctc", "self-speculative-decoding"]
-    return _filled("recogniser.md", "automatic-speech-recognition", tags, parameters=parameters, logs=_stages(logs), seed=seed)
-
-
-def detector_card(facts: dict[str, object], figures: dict[str, object]) -> str:
-    """Return the detectors' card in markdown."""
-    detectors = {resolution.name: figures[resolution.name] for resolution in RESOLUTIONS}
-    tags = ["spoof-detection", "speech-tokens"]
-    return _filled("detectors.md", "audio-classification", tags, **facts, detectors=detectors, garbage=figures["garbage"])
-
-
-def write_evaluation(voice: Path, results: Path) -> None:
-    """Write the word error rates of AR and PCG in the `results` of an experiment into the front matter of a voice's card."""
-    found = json.loads(results.read_text(encoding="utf-8"))
-    (judge,) = found["made"]["judges: WER, CER"]
-    card = ModelCard.load(voice / CARD)
-    card.data.model_name = "The embedded voice"
-    card.data.eval_results = [
-        EvalResult(
-            task_type="text-to-speech",
-            dataset_type="text",
-            dataset_name=f"{row['n']} sentences of PCG Lab (assets/evaluation)",
-            metric_type="wer",
-            metric_name=f"WER %, {row['condition']['name']}, by {judge.split(';')[0]}",
-            metric_value=round(100 * row["wer"]["value"], 2),
-        )
-        for row in found["summaries"]
-        if row["method"] in EVALUATED and row["condition"]["model"] == "target"
-    ]
-    with replacing(voice / CARD) as temporary:
-        temporary.write_text(_with_front_matter(card.data, card.text), encoding="utf-8")
-    renew_checksums(voice / CARD)
-
-
-def _with_front_matter(data: ModelCardData, text: str) -> str:
-    return f"---\n{data.to_yaml()}\n---\n\n{text.strip()}\n"
-
-
-def _filled(name: str, task: str, tags: list[str], **values: object) -> str:
-    folder = FileSystemLoader(Path(__file__).with_name("cards"))
-    cards = Environment(loader=folder, undefined=StrictUndefined, autoescape=select_autoescape(), lstrip_blocks=True)
-    data = ModelCardData(license="apache-2.0", language="en", library_name="pcg-lab", pipeline_tag=task, tags=tags)
-    return _with_front_matter(data, cards.get_template(name).render(values))
-
-
-def _stages(logs: dict[str, Log]) -> list[dict[str, object]]:
-    """Return for each stage its last step, and the last loss of each kind."""
-    stages = []
-    for name, log in logs.items():
+def stages(logs: Sequence[Path]) -> list[dict[str, object]]:
+    """Return for the log of each stage its last step and seconds, and the last loss of each kind."""
+    rows = []
+    for path in logs:
+        log = read_log(path)
         losses = {kind: value for row in log for kind, value in row.items() if kind not in ("step", "seconds")}
-        stages.append({"name": name, "step": int(log[-1]["step"]), "seconds": log[-1]["seconds"], "losses": losses})
-    return stages
-
-
-if __name__ == "__main__":
-    write_evaluation(*map(Path, sys.argv[1:3]))
+        rows.append({"name": path.stem, "step": int(log[-1]["step"]), "seconds": log[-1]["seconds"], "losses": losses})
+    return rows

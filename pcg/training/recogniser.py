@@ -9,16 +9,15 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log10, prod
+from functools import cached_property
+from math import inf, log10
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.asr.embedded import PARTS, EmbeddedRecogniser, save_recogniser
+from pcg.asr.embedded import EmbeddedRecogniser, save_recogniser
 from pcg.asr.network import (
     BLANK,
     LABELS_PER_FRAME,
@@ -29,15 +28,14 @@ from pcg.asr.network import (
     Projector,
     ProjectorConfig,
     Subwords,
-    read_path,
     spell,
 )
-from pcg.asr.self_speculative import PRESETS, transcribe
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.asr.word_search import FILE as WORDS
 from pcg.asr.word_search import UNKNOWN
 from pcg.errors import InputError, PCGError
 from pcg.files import renew_checksums, replacing, write_checksums
-from pcg.metrics.intelligibility import spoken_words, word_errors
+from pcg.metrics.intelligibility import pooled, spoken_words, word_errors
 from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training.corpus import HELD_OUT, shards
@@ -47,20 +45,17 @@ from pcg.training.loop import (
     generator,
     load_checkpoint,
     make_optimizers,
-    read_log,
     run,
     update,
     with_fast_gradients,
 )
-from pcg.training.publish import recogniser_card
+from pcg.training.publish import stages, write_card
 from pcg.training.sentences import build_pool, dictionary
 from pcg.training.speech import (
     HELD_OUT_VOICES,
     Disturbances,
-    SpeechBatch,
     SpeechBatches,
     SpokenSentence,
-    in_order,
     make_round_trips,
     make_voices,
     mask_features,
@@ -119,7 +114,7 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     training.spell()
     training.read()
     training.together()
-    publish(work, out, seed, recipe)
+    training.publish(out)
 
 
 @dataclass(frozen=True)
@@ -136,25 +131,35 @@ class RecogniserTraining:
 
     def spell(self) -> None:
         """Train the encoder by CTC over characters, at its end and at the draft in its middle."""
-        torch.manual_seed(self.seed)
-        encoder, batches = ConformerCTC(self.recipe.encoder), self._batches(self.seed)
-        self._learn(CTC, self.recipe.ctc_steps, encoder, None, {"encoder": 1e-3}, batches, warmup=200, every=50)
+        self._learn(CTC, self.recipe.ctc_steps, {"encoder": 1e-3}, self.seed, warmup=200, every=50)
 
     def read(self) -> None:
         """Train projector and language model by the cross-entropy of the text behind the frozen encoder's frames."""
-        encoder, reader = trained_encoder(self.work, self.recipe.encoder), new_reader(self.recipe, self.subwords, self.seed)
-        batches = self._batches(self.seed + 2)
-        self._learn(LM, self.recipe.lm_steps, encoder, reader, {"reader": 3e-3}, batches, warmup=200, every=50)
+        self._learn(LM, self.recipe.lm_steps, {"reader": 3e-3}, self.seed + 2, warmup=200, every=50)
 
     def together(self) -> None:
         """Train encoder and reader on, each by its own loss."""
-        encoder, reader = trained_encoder(self.work, self.recipe.encoder), new_reader(self.recipe, self.subwords, self.seed)
-        batches = self._batches(self.seed + 3, easy=0)
-        load_checkpoint(self.work / f"{LM}.safetensors", dict(reader.items()), {})
         rates = {"encoder": 1e-3, "reader": 2e-3}
-        self._learn(TOGETHER, self.recipe.together_steps, encoder, reader, rates, batches, decay_share=0.6)
+        self._learn(TOGETHER, self.recipe.together_steps, rates, self.seed + 3, easy=0, decay_share=0.6)
 
-    @property
+    def publish(self, out: Path) -> None:
+        """Write what is trained, and its card."""
+        encoder, reader = self.trained(TOGETHER if self._saved(TOGETHER).exists() else LM)
+        parts = {"encoder": encoder, "projector": reader["projector"], "lm": reader["lm"]}
+        save_recogniser(out, NAME, *parts.values(), self.subwords)
+        write_card(
+            out,
+            "recogniser",
+            "automatic-speech-recognition",
+            ["ctc", "self-speculative-decoding"],
+            parameters={name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()},
+            logs=stages(sorted(self.work.glob("recogniser_*.jsonl"))),
+            seed=self.seed,
+        )
+        write_checksums(out)
+        print(f"published to {out}", flush=True)
+
+    @cached_property
     def subwords(self) -> Subwords:
         """The subwords of this run, learned once."""
         path = self.work / SUBWORDS
@@ -164,34 +169,42 @@ class RecogniserTraining:
                 temporary.write_text(text, encoding="utf-8")
         return Subwords.load(path)
 
-    def _batches(self, seed: int, **options: int) -> SpeechBatches:
-        return SpeechBatches(self.train, self.seconds, seed, Disturbances(), **options)
+    def trained(self, stage: str | None) -> tuple[ConformerCTC, nn.ModuleDict]:
+        """Return the encoder and the reader (`projector` and `lm`) as `stage` left them; random ones for None."""
+        torch.manual_seed(self.seed)
+        encoder = ConformerCTC(self.recipe.encoder)
+        torch.manual_seed(self.seed)
+        shape = self.recipe.reader
+        projector = Projector(ProjectorConfig(shape.stack, self.recipe.encoder.width, LABELS_PER_FRAME, shape.width))
+        reader = nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + self.subwords.size, 0, 0)})
+        modules = {"encoder": encoder} | dict(reader.items())
+        weights = {CTC: ("encoder",), LM: ("projector", "lm"), TOGETHER: ("encoder", "projector", "lm")}
+        for saved in {None: (), CTC: (CTC,), LM: (CTC, LM), TOGETHER: (TOGETHER,)}[stage]:
+            if not self._saved(saved).exists():
+                raise PCGError(f"The recogniser is not trained so far: no {saved}.safetensors in {self.work}.")
+            load_checkpoint(self._saved(saved), {name: modules[name] for name in weights[saved]})
+        return encoder.eval(), reader.eval()
 
-    def _learn(
-        self,
-        name: str,
-        steps: int,
-        encoder: ConformerCTC,
-        reader: nn.ModuleDict | None,
-        rates: Mapping[str, float],
-        batches: SpeechBatches,
-        **pace: float,
-    ) -> None:
-        """Train stage `name` in place, and log losses and the word error rates of each held-out set.
+    def _saved(self, stage: str) -> Path:
+        return self.work / f"{stage}.safetensors"
+
+    def _learn(self, name: str, steps: int, rates: Mapping[str, float], seed: int, easy: int = 150, **pace: float) -> None:
+        """Train stage `name`, and log losses and the word error rates of each held-out set.
 
         Args:
-            reader: `projector` and `lm`, None in the stage that has none yet.
             rates: learning rates of "encoder", "reader" or both; the other one is frozen.
+            seed: of the batches.
+            easy: batches of the shortest sentences at the beginning.
             pace: fields of the Stage.
         """
-        device, mel = self.device, LogMel().to(self.device)
-        learned: dict[str, nn.Module] = {part: {"encoder": encoder, "reader": reader}[part].to(device) for part in rates}
-        encoder.to(device).eval().requires_grad_("encoder" in rates)
-        if reader is not None:
-            with_fast_gradients(reader.to(device)["lm"])
+        device, mel, subwords = self.device, LogMel().to(self.device), self.subwords
+        encoder, reader = self.trained({CTC: None, LM: CTC, TOGETHER: LM}[name])
+        modules = {"encoder": encoder.to(device), "reader": reader.to(device)}
+        learned = {part: module for part, module in modules.items() if part in rates}
+        encoder.requires_grad_("encoder" in learned)
+        with_fast_gradients(reader["lm"])
         made = {part: make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
-        checks = {split: spread(sentences, CHECKED) for split, sentences in self.held_out.items()}
-        subwords = self.subwords
+        batches = SpeechBatches(self.train, self.seconds, seed, Disturbances(), easy)
         print(f"{name}: {batches.per_epoch} batches an epoch", flush=True)
 
         def step(index: int) -> dict[str, float]:
@@ -215,25 +228,29 @@ class RecogniserTraining:
             return figures
 
         def evaluate() -> dict[str, float]:
-            encoder.eval()
-            figures = {}
-            if "encoder" in learned:
-                figures |= {
-                    f"{k}_ctc_wer": greedy_wer(encoder, mel, in_order(c, self.seconds), device) for k, c in checks.items()
-                }
-            if reader is not None:
-                parts = (encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval())
-                recogniser = EmbeddedRecogniser("in training", *parts, subwords)
-                figures |= {f"{k}_wer": autoregressive_wer(recogniser, check) for k, check in checks.items()}
-                encoder.to(device)
-                reader.to(device)
+            parts = (encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval())
+            recogniser, figures = EmbeddedRecogniser("in training", *parts, subwords), {}
+            # Without a reader that has learned, the characters of the encoder are the text.
+            thresholds = PRESETS["ar"] if "reader" in learned else Thresholds(inf, None)
+            for split, sentences in self.held_out.items():
+                # Evenly spread, so that every voice is among them.
+                count = min(CHECKED, len(sentences))
+                check = [sentences[i * len(sentences) // count] for i in range(count)]
+                found = transcribe(recogniser, [s.samples() for s in check], thresholds)
+                texts = {"ctc_wer": [t.draft for t in found]}
+                if "reader" in learned:
+                    texts["wer"] = [t.text for t in found]
+                for figure, heard in texts.items():
+                    errors = [word_errors(s.text, text) for s, text in zip(check, heard, strict=True)]
+                    figures[f"{split}_{figure}"] = pooled(errors).value
+            encoder.to(device)
+            reader.to(device)
             return figures
 
-        modules = {
-            n: m for part, module in learned.items() for n, m in ([(part, module)] if part == "encoder" else module.items())
-        }
+        saved = {"encoder": {"encoder": encoder}, "reader": dict(reader.items())}
+        kept = {name: module for part in learned for name, module in saved[part].items()}
         optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
-        run(Stage(name, self.work, steps, modules, optimizers, step, evaluate, **pace))
+        run(Stage(name, self.work, steps, kept, optimizers, step, evaluate, **pace))
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
@@ -247,120 +264,41 @@ def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
     )
 
 
-@torch.inference_mode()
-def greedy_wer(encoder: ConformerCTC, mel: LogMel, check: Sequence[SpeechBatch], device: str) -> float:
-    """Return the word errors of the best path (arXiv:2603.11243, Eq. 2), over all words."""
-    encoder.eval()
-    errors = words = 0
-    for batch in check:
-        with torch.autocast(device, torch.bfloat16):
-            encoded = encoder(*mel(batch.samples.to(device), batch.lengths.to(device)))
-        paths, ratio = encoded.log_probs.argmax(-1).tolist(), encoded.log_probs.shape[1] // encoded.frames.shape[1]
-        for path, count, text in zip(paths, encoded.counts.tolist(), batch.texts, strict=True):
-            wrong = word_errors(text, read_path(path[: ratio * count]))
-            errors, words = errors + wrong.errors, words + wrong.length
-    return errors / words
-
-
-def spread(sentences: Sequence[SpokenSentence], count: int) -> list[SpokenSentence]:
-    """Return `count` of `sentences`, evenly spread, so that every voice is among them."""
-    return [sentences[i * len(sentences) // count] for i in range(min(count, len(sentences)))]
-
-
-def new_reader(recipe: RecogniserRecipe, subwords: Subwords, seed: int) -> nn.ModuleDict:
-    """Return a random `projector` and `lm`."""
-    torch.manual_seed(seed)
-    shape = recipe.reader
-    projector = Projector(ProjectorConfig(shape.stack, recipe.encoder.width, LABELS_PER_FRAME, shape.width))
-    return nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
-
-
-class ReadingBatch(NamedTuple):
-    """embeddings of frames and text `[B, T, D]`, their positions and labels `[B, T]` (model ids, -100 where nothing is
-    learned)."""
-
-    embeddings: Tensor
-    positions: Tensor
-    labels: Tensor
-
-
-def lay_out(
-    reader: nn.ModuleDict, frames: Sequence[Tensor], paths: Sequence[Tensor], tokens: Sequence[Sequence[int]], lengths: Tensor
-) -> ReadingBatch:
-    """Lay out rows as `EmbeddedRecogniser.read` does: each row's frames `[S, D]`, at the places that its CTC path `[labels]`
-    has spelled to, then its text after the opening id. lengths: characters of every token."""
-    projector, lm, rows = reader["projector"], reader["lm"], []
-    for heard, path, written in zip(frames, paths, tokens, strict=True):
-        embeddings, text = projector(heard), torch.tensor(written, dtype=torch.int64, device=heard.device)
-        ids = F.pad(text + 1, (1, 0))
-        positions = torch.cat([projector.positions(path), F.pad(lengths[text].cumsum(0), (1, 0))])
-        labels = F.pad(torch.cat([text + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
-        rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
-    columns = zip(zip(*rows, strict=True), (0, 0, IGNORED), strict=True)
-    return ReadingBatch(*(nn.utils.rnn.pad_sequence(list(c), batch_first=True, padding_value=pad) for c, pad in columns))
-
-
 def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
     """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient
-    goes through the frames."""
-    counts, lengths, lm = encoded.counts.tolist(), torch.tensor(subwords.lengths, device=encoded.frames.device), reader["lm"]
-    frames = [row[:count] for row, count in zip(encoded.frames.detach(), counts, strict=True)]
-    paths = [row[: LABELS_PER_FRAME * count] for row, count in zip(encoded.log_probs.argmax(-1), counts, strict=True)]
-    batch = lay_out(reader, frames, paths, [subwords.encode(text) for text in texts], lengths)
+    goes through the frames.
+
+    A row is laid out as `EmbeddedRecogniser.read` does: its frames, at the places that its CTC path has spelled to, then its
+    text after the opening id.
+    """
+    projector, lm, rows = reader["projector"], reader["lm"], []
+    lengths = torch.tensor(subwords.lengths, device=encoded.frames.device)
+    paths = encoded.log_probs.argmax(-1)
+    for frames, path, count, text in zip(encoded.frames.detach(), paths, encoded.counts.tolist(), texts, strict=True):
+        embeddings = projector(frames[:count])
+        tokens = torch.tensor(subwords.encode(text), dtype=torch.int64, device=frames.device)
+        ids = F.pad(tokens + 1, (1, 0))
+        spelled = projector.positions(path[: LABELS_PER_FRAME * count])
+        positions = torch.cat([spelled, F.pad(lengths[tokens].cumsum(0), (1, 0))])
+        labels = F.pad(torch.cat([tokens + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
+        rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
+    embeddings, positions, labels = (
+        nn.utils.rnn.pad_sequence(list(column), batch_first=True, padding_value=padding)
+        for column, padding in zip(zip(*rows, strict=True), (0, 0, IGNORED), strict=True)
+    )
     # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention the padding
     # changes nothing before it.
-    mask = torch.ones_like(batch.positions)
-    read = lm.model(inputs_embeds=batch.embeddings, attention_mask=mask, position_ids=batch.positions, use_cache=False)
-    learned = batch.labels != IGNORED
-    return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), batch.labels[learned])
-
-
-def autoregressive_wer(recogniser: EmbeddedRecogniser, check: Sequence[SpokenSentence]) -> float:
-    found = transcribe(recogniser, [h.samples() for h in check], PRESETS["ar"])
-    errors = [word_errors(h.text, t.text) for h, t in zip(check, found, strict=True)]
-    return sum(e.errors for e in errors) / sum(e.length for e in errors)
-
-
-def trained_encoder(directory: Path, config: EncoderConfig) -> ConformerCTC:
-    """Load the encoder as far as its own stage has trained it."""
-    saved = directory / f"{CTC}.safetensors"
-    if not saved.exists():
-        raise PCGError(f"The recogniser's encoder is not trained yet: no {saved.name} in {directory}.")
-    encoder = ConformerCTC(config)
-    load_checkpoint(saved, {"encoder": encoder}, {})
-    return encoder.eval()
-
-
-def publish(work: Path, out: Path, seed: int, recipe: RecogniserRecipe) -> None:
-    """Write what is trained in `work`, and its card."""
-    saved, together = work / f"{LM}.safetensors", work / f"{TOGETHER}.safetensors"
-    if not saved.exists():
-        raise PCGError(f"The recogniser's language model is not trained yet: no {saved.name} in {work}.")
-    subwords, encoder = Subwords.load(work / SUBWORDS), trained_encoder(work, recipe.encoder)
-    parts = dict(new_reader(recipe, subwords, seed).items())
-    if together.exists():
-        load_checkpoint(together, {"encoder": encoder} | parts, {})
-    else:
-        load_checkpoint(saved, parts, {})
-    save_recogniser(out, NAME, encoder, parts["projector"], parts["lm"], subwords)
-    parameters = {}
-    for part in PARTS:
-        with safe_open(out / part / "model.safetensors", framework="pt") as file:
-            parameters[part] = sum(prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
-    logs = {p.stem: read_log(p) for p in sorted(work.glob("recogniser_*.jsonl"))}
-    with replacing(out / "MODEL_CARD.md") as temporary:
-        temporary.write_text(recogniser_card(parameters, logs, seed), encoding="utf-8")
-    write_checksums(out)
-    print(f"published to {out}", flush=True)
+    mask = torch.ones_like(positions)
+    read = lm.model(inputs_embeds=embeddings, attention_mask=mask, position_ids=positions, use_cache=False)
+    learned = labels != IGNORED
+    return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), labels[learned])
 
 
 BEGIN, END = "<s>", "</s>"
-DISCOUNT = 0.75
-FEWEST = 2
-# A listed word that was never seen counts as this share of one use.
-UNSEEN = 0.3
-# log10 of the probability of a word that is not in the list.
-OUTSIDE = -18.0
+LONGEST_WORD = 24
+DISCOUNT, FEWEST = 0.75, 2
+UNSEEN, OUTSIDE = 0.3, -18.0
+"""Uses of a listed word that was never seen, and log10 of the probability of a word that is not listed."""
 
 
 def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -> tuple[int, int]:
@@ -390,9 +328,6 @@ def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -
         # Without the time of day, equal text makes an equal file.
         temporary.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     return len(single) - 1, len(kept)
-
-
-LONGEST_WORD = 24
 
 
 def publish_words(prose: Path | None, out: Path, seed: int) -> None:

@@ -6,7 +6,8 @@ A shard is `00000.json` (voice, text and number of codes of each utterance) besi
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from pcg.sampling import Plain
 from pcg.synthesis.voice import EMBEDDED
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader
 from pcg.training.corpus import read_shard, shards
-from pcg.training.loop import agrees
+from pcg.training.loop import agrees, generator
 from pcg.training.tokens import TokenizedUtterance, lay_out
 
 SHARD = 500
@@ -89,14 +90,22 @@ def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tup
     }
     if not agrees(tokens / MANIFEST, made_from):
         raise InputError("tokens", str(tokens), "a new folder, or one made from the same recordings and codec")
-    count = -(-len(recordings) // SHARD)
-    for number in range(count):
+    lengths: list[int] = []
+    for number, first in enumerate(range(0, len(recordings), SHARD)):
         shard = tokens_path(tokens, number)
         if not shard.exists():
-            encoded = (_encode(recording, codec) for recording in recordings[number * SHARD : (number + 1) * SHARD])
-            write_shard(shard, [utterance for utterance in encoded if utterance])
-        print(f"tokens: {number + 1}/{count} shards", flush=True)
-    lengths = [length for number in range(count) for _, _, length in read_index(tokens_path(tokens, number))]
+            utterances = []
+            for recording in recordings[first : first + SHARD]:
+                with suppress(OSError, ValueError, InputError):
+                    text = " ".join(recording.words.read_text(encoding="utf-8").split())
+                    samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)
+                    samples = normalise_loudness(trim(samples, codec.sample_rate))
+                    if text and MIN_SECONDS <= len(samples) / codec.sample_rate <= MAX_SECONDS:
+                        codes = codec.encode(torch.from_numpy(samples))
+                        utterances.append(TokenizedUtterance(recording.voice, text, [], codes))
+            write_shard(shard, utterances)
+        lengths += [length for _, _, length in read_index(shard)]
+        print(f"tokens: {min(first + SHARD, len(recordings))} of {len(recordings)} recordings", flush=True)
     return len(lengths), len(recordings) - len(lengths), sum(lengths) * codec.hop / codec.sample_rate / 3600
 
 
@@ -155,10 +164,25 @@ def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) 
     for shard in sorted(folder.glob("[0-9]*.json")):
         index = read_index(shard)
         lengths = [length for _, _, length in index]
-        for (voice, text, length), codes in zip(index, _read_codes(shard, sum(lengths)).split(lengths), strict=True):
-            symbols = _symbols(text, reader)
-            if symbols is not None and (longest is None or length <= longest):
-                spoken.append(TokenizedUtterance(voice, text, symbols, codes))
+        try:
+            codes = np.load(shard.with_suffix(".npy"), allow_pickle=False)
+            if codes.shape != (sum(lengths),) or codes.dtype != np.uint16:
+                raise ValueError(f"{sum(lengths)} codes should be there")
+        except (OSError, ValueError, EOFError) as error:
+            raise AssetError(f"The codes beside {shard} are damaged; without {shard.name}, they are made again.") from error
+        rows = torch.from_numpy(codes.astype(np.int64)).split(lengths)
+        for (voice, text, _), row in zip(index, rows, strict=True):
+            if longest is not None and len(row) > longest:
+                continue
+            symbols: list[int] = []
+            try:
+                if isinstance(reader, PhonemeReader):
+                    symbols = reader.read(text)
+                else:
+                    reader.tokens_for(text)
+            except PCGError:
+                continue
+            spoken.append(TokenizedUtterance(voice, text, symbols, row))
     return spoken
 
 
@@ -169,39 +193,6 @@ def read_index(shard: Path) -> list[tuple[str, str, int]]:
         return [(row["voice"], row["text"], row["length"]) for row in rows]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise AssetError(f"The index {shard} is damaged; without it, its shard is made again.") from error
-
-
-def _read_codes(shard: Path, count: int) -> Tensor:
-    try:
-        codes = np.load(shard.with_suffix(".npy"), allow_pickle=False)
-        if codes.shape != (count,) or codes.dtype != np.uint16:
-            raise ValueError(f"{count} codes should be there")
-    except (OSError, ValueError, EOFError) as error:
-        raise AssetError(f"The codes beside {shard} are damaged; without {shard.name}, they are made again.") from error
-    return torch.from_numpy(codes.astype(np.int64))
-
-
-def _symbols(text: str, reader: PromptReader) -> list[int] | None:
-    """Symbols for a reader that has such, none for another; None for a text that cannot be read."""
-    try:
-        if isinstance(reader, PhonemeReader):
-            return reader.read(text)
-        reader.tokens_for(text)
-    except PCGError:
-        return None
-    return []
-
-
-def _encode(recording: TranscribedRecording, codec: Codec) -> TokenizedUtterance | None:
-    try:
-        text = " ".join(recording.words.read_text(encoding="utf-8").split())
-        samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)
-    except (OSError, ValueError, InputError):
-        return None
-    speech = normalise_loudness(trim(samples, codec.sample_rate))
-    if not text or not MIN_SECONDS <= len(speech) / codec.sample_rate <= MAX_SECONDS:
-        return None
-    return TokenizedUtterance(recording.voice, text, [], codec.encode(torch.from_numpy(speech)))
 
 
 SAMPLE_SHARD, SAMPLES_AT_ONCE = 256, 64
@@ -220,13 +211,25 @@ def own_samples(
 ) -> list[TokenizedUtterance]:
     """Let the target say `texts` texts of `spoken`, each after a reference of the same voice; shards in `folder` that exist are
     kept, and a sample without an end is left out."""
-    count_of_shards = -(-texts // SAMPLE_SHARD)
-    for number in range(count_of_shards):
+    voices = by_voice(spoken)
+    for number, done in enumerate(range(0, texts, SAMPLE_SHARD)):
         path = tokens_path(folder, number)
-        if not path.exists():
-            count = min(SAMPLE_SHARD, texts - number * SAMPLE_SHARD)
-            write_shard(path, list(_samples(target, spoken, reader, count, temperature, seed, number)))
-            print(f"samples: shard {number + 1} of {count_of_shards}", flush=True)
+        if path.exists():
+            continue
+        # Coins of its own: shards do not depend on each other.
+        rng, coins = random.Random(seed * 7919 + number), generator(seed, number)
+        pairs = [rng.sample(voices[rng.choice(list(voices))], 2) for _ in range(min(SAMPLE_SHARD, texts - done))]
+        pairs.sort(key=lambda pair: sum(len(u.codes) for u in pair))
+        samples = []
+        for first in range(0, len(pairs), SAMPLES_AT_ONCE):
+            group = pairs[first : first + SAMPLES_AT_ONCE]
+            prompts = [lay_out(a, [b], reader) for a, b in group]
+            limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
+            for (_, b), codes in zip(group, _sample(target, prompts, limit, temperature, coins), strict=True):
+                if codes is not None and len(codes) >= SHORTEST:
+                    samples.append(TokenizedUtterance(b.voice, b.text, b.symbols, codes))
+        write_shard(path, samples)
+        print(f"samples: {min(done + SAMPLE_SHARD, texts)} of {texts}", flush=True)
     return read_shards(folder, reader)
 
 
@@ -238,37 +241,13 @@ def by_voice(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUt
     return {voice: group for voice, group in sorted(groups.items()) if len(group) > 1}
 
 
-def _samples(
-    target: DecodingLlama,
-    spoken: Sequence[TokenizedUtterance],
-    reader: PromptReader,
-    texts: int,
-    temperature: float,
-    seed: int,
-    shard: int,
-) -> Iterator[TokenizedUtterance]:
-    """Sample a shard from coins of its own, so that shards do not depend on each other."""
-    rng = random.Random(seed * 7919 + shard)
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + shard)
-    voices = by_voice(spoken)
-    pairs = [rng.sample(voices[rng.choice(list(voices))], 2) for _ in range(texts)]
-    pairs.sort(key=lambda pair: sum(len(u.codes) for u in pair))
-    for first in range(0, len(pairs), SAMPLES_AT_ONCE):
-        group = pairs[first : first + SAMPLES_AT_ONCE]
-        prompts = [lay_out(a, [b], reader) for a, b in group]
-        limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
-        for (_, b), codes in zip(group, _sample(target, prompts, limit, temperature, generator), strict=True):
-            if codes is not None and len(codes) >= SHORTEST:
-                yield TokenizedUtterance(b.voice, b.text, b.symbols, codes)
-
-
 def _sample(
-    model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, generator: torch.Generator
+    model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, coins: torch.Generator
 ) -> list[Tensor | None]:
     """Decode all `prompts` at once; return the codes of each `[T]`, or None where no end of speech came within `limit`."""
     target = ModelRunner(model, prompts, limit + 1)
     target.prefill()
-    seeds = torch.randint(2**62, (len(prompts),), generator=generator).tolist()
+    seeds = torch.randint(2**62, (len(prompts),), generator=coins).tolist()
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     spoken: list[list[int]] = [[] for _ in prompts]
     ended = [False] * len(prompts)

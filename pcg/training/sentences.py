@@ -45,11 +45,15 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     written = map(_sentence, [*_prose(prose), *glosses])
     sentences = list(dict.fromkeys(s for s in written if 3 <= len(s.split()) <= 24 and len(s) <= 130))
     vocabulary, n = dictionary(), len(sentences)
-    sentences += [_sentence(_word_list(rng, vocabulary)) for _ in range(int(n * LIST_SHARE))]
+    for _ in range(int(n * LIST_SHARE)):
+        words = rng.sample(vocabulary, rng.randint(3, 7))
+        sentences.append(_sentence((", " if rng.random() < 0.7 else " ").join(words)))
     sentences += [_from_template(rng) for _ in range(int(n * TEMPLATE_SHARE))]
     sentences += [_short(rng, sentences[rng.randrange(n)]) for _ in range(int(n * SHORT_SHARE))]
     rng.shuffle(sentences)
-    rare, judged = held_out_words(sentences), evaluation_sentences()
+    rare = held_out_words(sentences)
+    # No training may hear a sentence of the evaluation.
+    judged = frozenset(map(plain, read_sentences(*SECTIONS, "more-balanced", "twisters")))
     train, whole, words = [], [], []
     for sentence in dict.fromkeys(sentences):
         if plain(sentence) in judged:
@@ -58,11 +62,6 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
         bucket = words if has_rare else whole if is_held_out(sentence) else train
         bucket.append(sentence)
     return SentencePool(train, whole, words)
-
-
-def evaluation_sentences() -> frozenset[str]:
-    """Return every evaluation sentence as `plain` writes it: no training may hear them."""
-    return frozenset(map(plain, read_sentences(*SECTIONS, "more-balanced", "twisters")))
 
 
 def plain(sentence: str) -> str:
@@ -128,28 +127,31 @@ def dictionary(longest: int = 13) -> list[str]:
     return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= longest]
 
 
-def _word_list(rng: random.Random, vocabulary: list[str]) -> str:
-    words = rng.sample(vocabulary, rng.randint(3, 7))
-    return (", " if rng.random() < 0.7 else " ").join(words) + "."
-
-
-_FIRST = "Anna Ben Carla David Emma Frank Grace Henry Ivy Jack Karen Leo Maria Nathan Olivia Peter Rachel Sam Tina Victor \
-William Zoe Alice Bob Charlotte Daniel Ethan Fiona George Hannah Isaac Julia Kevin Laura Michael Nina Oscar Paul Rosa".split()
-_LAST = "Smith Jones Taylor Brown Wilson Clark Lewis Walker Hall Young King Wright Green Baker Adams Nelson Carter Mitchell \
-Turner Parker Collins Stewart Morris Rogers Cook Murphy Bailey Cooper Reed Kelly Howard Ward Cox Peterson Gray".split()
-_PLACE = "London Paris Boston Chicago Denver Dublin Berlin Madrid Toronto Sydney Tokyo Cairo Vienna Oslo Rome Seattle Austin \
-Houston Atlanta Memphis Portland Glasgow Leeds Bristol Montreal Geneva Lisbon Athens Warsaw Prague".split()
-_THING = "apples bread cheese butter coffee tea sugar rice soup eggs milk bananas onions potatoes chicken salad cake juice \
-books pencils shoes socks gloves towels candles batteries flowers letters tickets keys maps chairs lamps boxes plates".split()
-_ANIMAL = "dog cat horse cow sheep goat bird fish mouse rabbit fox wolf bear lion tiger frog duck goose owl snake".split()
-_ACT = "read write run walk cook sing dance swim drive sleep work play listen talk wait help learn teach paint clean".split()
-_DESCRIBE = "small large bright dark quiet loud warm cold soft hard quick slow clean dirty heavy light fresh old new strange \
-happy sad calm angry brave gentle clever foolish honest proud rough smooth sharp sweet sour tall short thin thick wide".split()
-_COLOUR = "red blue green yellow orange purple brown black white gray pink silver golden".split()
-_DAY = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_MONTH = "January February March April May June July August September October November December".split()
-_WHERE = "in the kitchen|on the table|under the bed|behind the house|near the river|at the station|across the street|in the \
-garden|by the window|over the bridge|next to the bank|at the end of the road|in front of the school|inside the box".split("|")
+_WORDS = {
+    kind: words.split("|" if "|" in words else None)
+    for kind, words in {
+        "first": "Anna Ben Carla David Emma Frank Grace Henry Ivy Jack Karen Leo Maria Nathan Olivia Peter Rachel Sam Tina \
+Victor William Zoe Alice Bob Charlotte Daniel Ethan Fiona George Hannah Isaac Julia Kevin Laura Michael Nina Oscar Paul Rosa",
+        "last": "Smith Jones Taylor Brown Wilson Clark Lewis Walker Hall Young King Wright Green Baker Adams Nelson Carter \
+Mitchell Turner Parker Collins Stewart Morris Rogers Cook Murphy Bailey Cooper Reed Kelly Howard Ward Cox Peterson Gray",
+        "place": "London Paris Boston Chicago Denver Dublin Berlin Madrid Toronto Sydney Tokyo Cairo Vienna Oslo Rome \
+Seattle Austin Houston Atlanta Memphis Portland Glasgow Leeds Bristol Montreal Geneva Lisbon Athens Warsaw Prague",
+        "thing": "apples bread cheese butter coffee tea sugar rice soup eggs milk bananas onions potatoes chicken salad \
+cake juice books pencils shoes socks gloves towels candles batteries flowers letters tickets keys maps chairs lamps boxes \
+plates",
+        "animal": "dog cat horse cow sheep goat bird fish mouse rabbit fox wolf bear lion tiger frog duck goose owl snake",
+        "act": "read write run walk cook sing dance swim drive sleep work play listen talk wait help learn teach paint clean",
+        "describe": "small large bright dark quiet loud warm cold soft hard quick slow clean dirty heavy light fresh old \
+new strange happy sad calm angry brave gentle clever foolish honest proud rough smooth sharp sweet sour tall short thin \
+thick wide",
+        "colour": "red blue green yellow orange purple brown black white gray pink silver golden",
+        "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+        "month": "January February March April May June July August September October November December",
+        "where": "in the kitchen|on the table|under the bed|behind the house|near the river|at the station|across the \
+street|in the garden|by the window|over the bridge|next to the bank|at the end of the road|in front of the school|inside \
+the box",
+    }.items()
+}
 _TEMPLATES = """\
 {first} {last} lives in {place}.
 Did {first} call you on {day}?
@@ -198,17 +200,15 @@ Every {day} we {act}, then we {act}.""".splitlines()
 def _from_template(rng: random.Random) -> str:
     def fill(match: re.Match[str]) -> str:
         kind = match[1]
-        lists = {"first": _FIRST, "last": _LAST, "place": _PLACE, "thing": _THING, "animal": _ANIMAL, "act": _ACT,
-                 "describe": _DESCRIBE, "colour": _COLOUR, "day": _DAY, "month": _MONTH, "where": _WHERE}  # fmt: skip
-        if kind in lists:
-            return rng.choice(lists[kind])
+        if kind in _WORDS:
+            return rng.choice(_WORDS[kind])
         if kind == "clock":
             return f"{rng.randint(1, 12)}:{rng.choice([0, 5, 10, 15, 20, 30, 40, 45, 50]):02d}"
         if kind == "price":
             return f"{rng.randint(1, 90)}.{rng.choice([0, 25, 50, 75, 99]):02d}"
         if kind == "digits":
             return " ".join(str(rng.randint(0, 9)) for _ in range(rng.randint(4, 7)))
-        return str({"n": rng.randint(0, 120), "m": rng.randint(1, 3000), "date": rng.randint(1, 28),
-                    "year": rng.randint(1700, 2030)}[kind])  # fmt: skip
+        numbers = {"n": (0, 120), "m": (1, 3000), "date": (1, 28), "year": (1700, 2030)}
+        return str({name: rng.randint(*ends) for name, ends in numbers.items()}[kind])
 
     return re.sub(r"\{(\w+)\}", fill, rng.choice(_TEMPLATES))

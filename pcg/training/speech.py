@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +18,25 @@ from pcg.metrics.intelligibility import spoken_words
 from pcg.training.corpus import SHARD_SIZE, SpeakingJob, read_index, read_shard, shards, speak_shards, write_shard
 from pcg.training.loop import generator
 from pcg.training.teachers import SAMPLE_RATE, Speaker
-from pcg.training.tokens import pack
+from pcg.training.tokens import Epochs
 
 SHORTEST = SAMPLE_RATE // 4
 """Samples of a sentence that is learned from."""
+SPEED, REVERBERATION = (0.94, 1.06), (0.1, 0.3)
+JOINED = 0.12
+"""Share of the rows that are two sentences."""
 
 
 @dataclass(frozen=True)
 class Disturbances:
-    """How often each happens to a row, and how far it goes."""
+    """How often each happens to a row; snr: decibels of noise."""
 
-    speed: tuple[float, float] = (0.94, 1.06)
     channel: float = 0.15
     room: float = 0.08
     noise: float = 0.25
     babble: float = 0.03
     few_bits: float = 0.08
     snr: tuple[float, float] = (12.0, 40.0)
-    reverberation: tuple[float, float] = (0.1, 0.3)
 
 
 @dataclass(frozen=True)
@@ -72,80 +73,51 @@ def read_spoken(directories: Sequence[Path], split: str) -> list[SpokenSentence]
     return sentences
 
 
-def collate(samples: Sequence[Tensor], texts: Sequence[str]) -> SpeechBatch:
-    padded = torch.nn.utils.rnn.pad_sequence(list(samples), batch_first=True)
-    return SpeechBatch(padded, torch.tensor([len(s) for s in samples]), list(texts))
+class SpeechBatches(Epochs[tuple[SpokenSentence, ...]]):
+    """Batches of about `seconds` of padded speech. Some rows are two sentences in one: pauses and longer speech are known.
 
+    The first `easy` batches are the shortest sentences (as in SortaGrad, Amodei et al., arXiv:1512.02595): CTC leaves its
+    all-blank plateau sooner on them.
+    """
 
-def in_order(sentences: Sequence[SpokenSentence], seconds: float) -> list[SpeechBatch]:
-    """Return undisturbed batches of about `seconds` of padded speech, by length, for checks."""
-    order = sorted(range(len(sentences)), key=lambda i: sentences[i].length)
-    groups = pack([(i,) for i in order], lambda item: sentences[item[0]].length, seconds * SAMPLE_RATE)
-    return [collate([sentences[i].samples() for (i,) in group], [sentences[i].text for (i,) in group]) for group in groups]
-
-
-class SpeechBatches:
-    """Batches of about `seconds` of padded speech, shuffled, where a share of the rows are two sentences in one, so that
-    pauses and longer speech are known. The first `easy` batches are the shortest sentences (as in SortaGrad, Amodei et al.,
-    arXiv:1512.02595): CTC leaves its all-blank plateau sooner on them."""
+    window = 2048
 
     def __init__(
-        self,
-        sentences: Sequence[SpokenSentence],
-        seconds: float,
-        seed: int,
-        ways: Disturbances,
-        joined: float = 0.12,
-        easy: int = 150,
+        self, sentences: Sequence[SpokenSentence], seconds: float, seed: int, ways: Disturbances, easy: int = 150
     ) -> None:
-        self._sentences, self._seconds, self._seed, self._ways = sentences, seconds, seed, ways
-        self._joined, self._easy = joined, easy
-        self._plan_cached = lru_cache(maxsize=2)(self._plan)
-        self.per_epoch = len(self._plan(0))
+        self._sentences, self._ways, self.easy = sentences, ways, easy
+        super().__init__(seconds * SAMPLE_RATE, seed)
 
     def batch(self, index: int) -> SpeechBatch:
-        epoch, place = divmod(index, self.per_epoch)
-        plan = self._plan_cached(epoch)
-        items, rng = plan[place % len(plan)], generator(self._seed, index)
-        batch = collate([self._speak(item, rng) for item in items], [self._text(item) for item in items])
-        return SpeechBatch(disturb(batch.samples, batch.lengths, self._ways, rng), batch.lengths, batch.texts)
+        groups, rng = self.groups_of_batch(index), generator(self._seed, index)
+        slow, fast = SPEED
+        rows = []
+        for group in groups:
+            parts: list[Tensor] = []
+            for sentence in group:
+                pause, speed = torch.rand(2, generator=rng).tolist()
+                if parts:
+                    parts.append(torch.zeros(int(0.5 * pause * SAMPLE_RATE)))
+                # The pitch moves along, which makes other speakers of a few.
+                samples = sentence.samples()
+                count = max(1, round(len(samples) / (slow + (fast - slow) * speed)))
+                parts.append(F.interpolate(samples[None, None], size=count, mode="linear", align_corners=False)[0, 0])
+            rows.append(torch.cat(parts))
+        samples, lengths = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])
+        texts = [" ".join(sentence.text for sentence in group) for group in groups]
+        return SpeechBatch(disturb(samples, lengths, self._ways, rng), lengths, texts)
 
-    def _speak(self, item: tuple[int, ...], rng: Generator) -> Tensor:
-        parts: list[Tensor] = []
-        for i in item:
-            pause, speed = torch.rand(2, generator=rng).tolist()
-            slow, fast = self._ways.speed
-            if parts:
-                parts.append(torch.zeros(int(0.5 * pause * SAMPLE_RATE)))
-            parts.append(change_speed(self._sentences[i].samples(), slow + (fast - slow) * speed))
-        return torch.cat(parts)
-
-    def _text(self, item: tuple[int, ...]) -> str:
-        return " ".join(self._sentences[i].text for i in item)
-
-    def _length(self, item: tuple[int, ...]) -> int:
-        return sum(self._sentences[i].length for i in item)
-
-    def _plan(self, epoch: int) -> list[list[tuple[int, ...]]]:
-        rng = random.Random(self._seed * 7919 + epoch)
-        order = list(range(len(self._sentences)))
+    def groups(self, rng: random.Random) -> list[tuple[SpokenSentence, ...]]:
+        order = list(self._sentences)
         rng.shuffle(order)
-        pairs = int(len(order) * self._joined / (1 + self._joined))
-        items: list[tuple[int, ...]] = [(order[2 * i], order[2 * i + 1]) for i in range(pairs)]
-        items += [(i,) for i in order[2 * pairs :]]
-        rng.shuffle(items)
-        batches = []
-        for first in range(0, len(items), 2048):
-            batches += pack(sorted(items[first : first + 2048], key=self._length), self._length, self._seconds * SAMPLE_RATE)
-        rng.shuffle(batches)
-        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
-        return [*easy, *batches]
+        pairs = int(len(order) * JOINED / (1 + JOINED))
+        groups: list[tuple[SpokenSentence, ...]] = [(order[2 * i], order[2 * i + 1]) for i in range(pairs)]
+        groups += [(sentence,) for sentence in order[2 * pairs :]]
+        rng.shuffle(groups)
+        return groups
 
-
-def change_speed(samples: Tensor, factor: float) -> Tensor:
-    """Play `samples [N]` `factor` times as fast; the pitch moves along, which makes other speakers of a few."""
-    count = max(1, round(len(samples) / factor))
-    return F.interpolate(samples[None, None], size=count, mode="linear", align_corners=False)[0, 0]
+    def length(self, group: tuple[SpokenSentence, ...]) -> int:
+        return sum(sentence.length for sentence in group)
 
 
 def disturb(samples: Tensor, lengths: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
@@ -159,8 +131,12 @@ def disturb(samples: Tensor, lengths: Tensor, ways: Disturbances, rng: Generator
         samples = samples.clone()
         samples[noisy] = _add_noise(samples, noisy, ways, rng)
     coarse = _chosen(len(samples), ways.few_bits, rng)
-    if coarse.any():
-        samples[coarse] = _quantise(samples[coarse], rng)
+    if coarse.any():  # the mu-law with 4 to 8 bits
+        chosen = samples[coarse]
+        levels = 2.0 ** _between(len(chosen), (3.0, 7.0), rng)
+        peak = chosen.abs().amax(1, keepdim=True).clamp_min(1e-6)
+        squeezed = torch.log1p(255 * (chosen / peak).abs()) / log(256)
+        samples[coarse] = chosen.sign() * torch.expm1((squeezed * levels).round() / levels * log(256)) / 255 * peak
     gain = 10.0 ** -(1.2 * torch.rand(len(samples), 1, generator=rng))
     return samples * gain * (torch.arange(samples.shape[1]) < lengths[:, None])
 
@@ -179,35 +155,30 @@ def mask_features(features: Tensor, counts: Tensor, rng: Generator) -> Tensor:
 
 
 def _filter(samples: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
+    """Filter each row by a channel, and some by a room, too."""
     rows, count = samples.shape
     size = next_fast_len(count + SAMPLE_RATE // 4, real=True)
     spectrum = torch.fft.rfft(samples, size)
-    spectrum *= _channel(rows, spectrum.shape[1], rng)
-    roomy = _chosen(rows, ways.room / max(ways.channel, ways.room), rng)
-    if roomy.any():
-        spectrum[roomy] *= torch.fft.rfft(_room(int(roomy.sum()), ways, rng), size)
-    return torch.fft.irfft(spectrum, size)[:, :count]
-
-
-def _channel(rows: int, bins: int, rng: Generator) -> Tensor:
-    """Draw gains `[rows, bins]`: a smooth curve of some decibels; a third of the rows lack low tones, a third high ones."""
+    # A channel is a smooth curve of some decibels; a third of the rows lack low tones, a third high ones.
+    bins = spectrum.shape[1]
     curve = F.interpolate(5.0 * torch.randn(rows, 1, 8, generator=rng), size=bins, mode="linear", align_corners=True)[:, 0]
     hertz = torch.linspace(0, SAMPLE_RATE / 2, bins)
     draw = torch.rand(rows, 4, generator=rng)
     high = torch.where(draw[:, 0] < 0.33, 2800 + 4000 * draw[:, 1], 1e6)
     low = torch.where(draw[:, 2] < 0.33, 60 + 300 * draw[:, 3], 1e-3)
     passed = torch.sigmoid((high[:, None] - hertz) / 150) * torch.sigmoid((hertz - low[:, None]) / 30)
-    return 10.0 ** (curve / 20) * passed
-
-
-def _room(rows: int, ways: Disturbances, rng: Generator) -> Tensor:
-    """Draw impulse responses `[rows, 0.25 s]`: the direct sound, then noise that decays by 60 dB in the reverberation time."""
-    seconds = torch.arange(SAMPLE_RATE // 4) / SAMPLE_RATE
-    decay = _between(rows, ways.reverberation, rng)
-    tail = torch.randn(rows, len(seconds), generator=rng) * torch.exp(-6.9 * seconds / decay)
-    tail *= _between(rows, (0.1, 0.8), rng) / tail.square().sum(1, keepdim=True).sqrt()
-    tail[:, 0] = 1.0
-    return tail
+    spectrum *= 10.0 ** (curve / 20) * passed
+    # A room is the direct sound, then noise that decays by 60 dB in the reverberation time.
+    roomy = _chosen(rows, ways.room / max(ways.channel, ways.room), rng)
+    if roomy.any():
+        rooms = int(roomy.sum())
+        seconds = torch.arange(SAMPLE_RATE // 4) / SAMPLE_RATE
+        decay = _between(rooms, REVERBERATION, rng)
+        response = torch.randn(rooms, len(seconds), generator=rng) * torch.exp(-6.9 * seconds / decay)
+        response *= _between(rooms, (0.1, 0.8), rng) / response.square().sum(1, keepdim=True).sqrt()
+        response[:, 0] = 1.0
+        spectrum[roomy] *= torch.fft.rfft(response, size)
+    return torch.fft.irfft(spectrum, size)[:, :count]
 
 
 def _add_noise(samples: Tensor, noisy: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
@@ -224,15 +195,6 @@ def _add_noise(samples: Tensor, noisy: Tensor, ways: Disturbances, rng: Generato
     noise = torch.where(torch.rand(rows, 1, generator=rng) < ways.babble / ways.noise, other, noise)
     loudness = clean.square().mean(1, keepdim=True) / noise.square().mean(1, keepdim=True).clamp_min(1e-9)
     return clean + noise * (loudness * 10.0 ** -(_between(rows, ways.snr, rng) / 10)).sqrt()
-
-
-def _quantise(samples: Tensor, rng: Generator) -> Tensor:
-    """Quantise by the mu-law with 4 to 8 bits."""
-    levels = 2.0 ** _between(len(samples), (3.0, 7.0), rng)
-    peak = samples.abs().amax(1, keepdim=True).clamp_min(1e-6)
-    squeezed = torch.log1p(255 * (samples / peak).abs()) / torch.log1p(torch.tensor(255.0))
-    rounded = (squeezed * levels).round() / levels
-    return samples.sign() * torch.expm1(rounded * torch.log1p(torch.tensor(255.0))) / 255 * peak
 
 
 def _between(rows: int, ends: tuple[float, float], rng: Generator) -> Tensor:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +66,7 @@ def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary,
 
 def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
     """Return logits `[S, V]` at the S positions that have a label, and those labels `[S]`."""
-    hidden = _last_states(model, batch)
+    _, hidden = read_target(model, batch, ())
     learned = batch.labels != IGNORED
     head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
     return F.linear(hidden[learned], head.to(hidden.dtype)), batch.labels[learned]
@@ -76,24 +75,17 @@ def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary)
 def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the target's hidden states of `batch` behind the layers `tapped` (counted from 1), `[B, S, layers, D]`, and those
     that its head multiplies, `[B, S, D]`."""
-    states: dict[int, Tensor] = {}
+    states: list[Tensor] = []
 
-    def keep(number: int, _module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-        states[number] = output if isinstance(output, Tensor) else output[0]
+    def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        states.append(output if isinstance(output, Tensor) else output[0])
 
-    hooks = [target.model.layers[number - 1].register_forward_hook(partial(keep, number)) for number in tapped]
+    hooks = [target.model.layers[number - 1].register_forward_hook(keep) for number in sorted(tapped)]
+    # The all-ones mask keeps transformers from reading our overlapping positions as several packed sequences.
+    mask = torch.ones_like(batch.ids)
     try:
-        last = _last_states(target, batch)
+        read = target.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False)
     finally:
         for hook in hooks:
             hook.remove()
-    return torch.stack([states[number] for number in tapped], 2), last
-
-
-def _last_states(model: LlamaForCausalLM, batch: Batch) -> Tensor:
-    """Return the hidden states behind the final norm `[B, S, D]`.
-
-    The all-ones mask keeps transformers from reading our overlapping positions as several packed sequences.
-    """
-    mask = torch.ones_like(batch.ids)
-    return model.model(batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False).last_hidden_state
+    return torch.stack(states or [read.last_hidden_state], 2), read.last_hidden_state

@@ -6,11 +6,11 @@ Every speech code of a row is learned from.
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -44,7 +44,16 @@ def make_reader(saved: Path, spoken: Sequence[tuple[str, int]], minimum_uses: in
         texts = [phonemise(text) for text, _ in spoken]
         uses = Counter(symbol for text in texts for symbol in text)
         symbols = tuple(sorted(symbol for symbol, n in uses.items() if n >= minimum_uses))
-        durations = _durations(symbols, texts, [length for _, length in spoken])
+        column = {symbol: i for i, symbol in enumerate(symbols)}
+        counts = np.zeros((len(texts), len(symbols) + 1), dtype=np.float32)
+        counts[:, -1] = 1
+        for row, text in enumerate(texts):
+            for symbol in text:
+                if symbol in column:
+                    counts[row, column[symbol]] += 1
+        ridge = 10.0 * np.eye(len(symbols) + 1)
+        weights = np.linalg.solve(counts.T @ counts + ridge, counts.T @ np.array([n for _, n in spoken], dtype=np.float64))
+        durations = [round(float(max(0.05, w)), 4) for w in weights[:-1]]
         write_json(saved, {"symbols": symbols, "durations": durations})
     return PhonemeReader(**{k: tuple(v) for k, v in json.loads(saved.read_text(encoding="utf-8")).items()})
 
@@ -52,19 +61,6 @@ def make_reader(saved: Path, spoken: Sequence[tuple[str, int]], minimum_uses: in
 def used_codes(spoken: Sequence[TokenizedUtterance], codebook_size: int) -> Tensor:
     """Count how often each code occurs, `[codebook_size]`."""
     return torch.bincount(torch.cat([s.codes for s in spoken]), minlength=codebook_size)
-
-
-def _durations(symbols: Sequence[str], texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> list[float]:
-    column = {symbol: i for i, symbol in enumerate(symbols)}
-    counts = np.zeros((len(texts), len(symbols) + 1), dtype=np.float32)
-    counts[:, -1] = 1
-    for row, text in enumerate(texts):
-        for symbol in text:
-            if symbol in column:
-                counts[row, column[symbol]] += 1
-    ridge = 10.0 * np.eye(len(symbols) + 1)
-    weights = np.linalg.solve(counts.T @ counts + ridge, counts.T @ np.array(lengths, dtype=np.float64))
-    return [round(float(max(0.05, w)), 4) for w in weights[:-1]]
 
 
 IGNORED = -100
@@ -114,62 +110,81 @@ def collate(rows: Sequence[Batch]) -> Batch:
     )
 
 
-def pack(items: Sequence[T], length: Callable[[T], int], budget: float) -> list[list[T]]:
-    """Group neighbours of `items`, in order of length, into batches whose padded length stays within `budget`."""
-    batches: list[list[T]] = []
-    for item in items:
-        if not batches or (len(batches[-1]) + 1) * length(item) > budget:
-            batches.append([])
-        batches[-1].append(item)
-    return batches
+class Epochs(Generic[T]):
+    """Batches of groups of utterances; batch `index` is the same in every run with the same seed.
+
+    A group becomes one row. Groups of similar length share a batch, whose padded length is about `budget`: among `window`
+    groups of the shuffled epoch they are sorted. A subclass says what the groups of an epoch are, and how long one is.
+    """
+
+    window = 512
+    easy = 0
+    """Batches of the shortest groups that come before the first epoch."""
+
+    def __init__(self, budget: float, seed: int) -> None:
+        self._budget, self._seed = budget, seed
+        self._plan = lru_cache(maxsize=2)(self._make_plan)
+        self.per_epoch = len(self._plan(0))
+
+    def groups(self, rng: random.Random) -> list[T]:
+        """Return the groups of an epoch, shuffled."""
+        raise NotImplementedError
+
+    def length(self, group: T) -> int:
+        raise NotImplementedError
+
+    def groups_of_batch(self, index: int) -> list[T]:
+        """Return the groups of batch `index`. Epochs differ by a few batches; each is cut or repeated to the first's length."""
+        epoch, place = divmod(index, self.per_epoch)
+        plan = self._plan(epoch)
+        return plan[place % len(plan)]
+
+    def _make_plan(self, epoch: int) -> list[list[T]]:
+        rng = random.Random(self._seed * 7919 + epoch)
+        groups = self.groups(rng)
+        batches: list[list[T]] = []
+        for first in range(0, len(groups), self.window):
+            batch: list[T] = []
+            for group in sorted(groups[first : first + self.window], key=self.length):
+                if not batch or (len(batch) + 1) * self.length(group) > self._budget:
+                    batch = []
+                    batches.append(batch)
+                batch.append(group)
+        rng.shuffle(batches)
+        easy = sorted(batches, key=lambda batch: self.length(batch[-1]))[: self.easy] if epoch == 0 else []
+        return [*easy, *batches]
 
 
-class Epochs:
-    """Batches of about `budget` padded tokens; batch `index` is the same in every run with the same seed."""
+class TokenBatches(Epochs[list[TokenizedUtterance]]):
+    """Batches of about `budget` padded tokens; a row is two or three utterances of a voice, about `longest` codes at most."""
 
     def __init__(
         self, spoken: Sequence[TokenizedUtterance], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
     ) -> None:
-        self._spoken, self._reader, self._codes = spoken, reader, codes
-        self._budget, self._seed, self._longest = budget, seed, longest
-        self.per_epoch = len(self._plan(0))
-        self._plan_cached = lru_cache(maxsize=2)(self._plan)
+        self._spoken, self._reader, self._codes, self._longest = spoken, reader, codes, longest
+        super().__init__(budget, seed)
 
     def batch(self, index: int) -> Batch:
-        """Return batch `index`. Epochs differ by a few batches, so each is cut or repeated to the first one's length."""
-        epoch, place = divmod(index, self.per_epoch)
-        plan = self._plan_cached(epoch)
-        groups = plan[place % len(plan)]
-        return collate([make_row([self._spoken[i] for i in group], self._reader, self._codes) for group in groups])
+        return collate([make_row(group, self._reader, self._codes) for group in self.groups_of_batch(index)])
 
-    def _plan(self, epoch: int) -> list[list[list[int]]]:
-        rng = random.Random(self._seed * 7919 + epoch)
-        by_voice: dict[str, list[int]] = defaultdict(list)
-        for i, utterance in enumerate(self._spoken):
-            by_voice[utterance.voice].append(i)
-        groups: list[list[int]] = []
-        for voice in sorted(by_voice):
-            rng.shuffle(by_voice[voice])
-            groups += self._chain(by_voice[voice], rng)
-        rng.shuffle(groups)
-        batches = []
-        for first in range(0, len(groups), 512):
-            window = sorted(groups[first : first + 512], key=self._length)
-            batches += pack(window, self._length, self._budget)
-        rng.shuffle(batches)
-        return batches
-
-    def _chain(self, order: list[int], rng: random.Random) -> list[list[int]]:
-        groups, group, wanted = [], [], rng.choice((2, 2, 3))
-        for i in order:
-            if len(group) >= 2 and (len(group) == wanted or self._speech(group) + len(self._spoken[i].codes) > self._longest):
+    def groups(self, rng: random.Random) -> list[list[TokenizedUtterance]]:
+        by_voice: dict[str, list[TokenizedUtterance]] = defaultdict(list)
+        for utterance in self._spoken:
+            by_voice[utterance.voice].append(utterance)
+        groups: list[list[TokenizedUtterance]] = []
+        for _, spoken in sorted(by_voice.items()):
+            rng.shuffle(spoken)
+            group, wanted = [], rng.choice((2, 2, 3))
+            for utterance in spoken:
+                too_long = sum(len(u.codes) for u in [*group, utterance]) > self._longest
+                if len(group) >= 2 and (len(group) == wanted or too_long):
+                    groups.append(group)
+                    group, wanted = [], rng.choice((2, 2, 3))
+                group.append(utterance)
+            if len(group) > 1:
                 groups.append(group)
-                group, wanted = [], rng.choice((2, 2, 3))
-            group.append(i)
-        return [*groups, group] if len(group) > 1 else groups
+        rng.shuffle(groups)
+        return groups
 
-    def _speech(self, group: list[int]) -> int:
-        return sum(len(self._spoken[i].codes) for i in group)
-
-    def _length(self, group: list[int]) -> int:
-        return self._speech(group) + sum(len(self._spoken[i].symbols or self._spoken[i].text) for i in group)
+    def length(self, group: list[TokenizedUtterance]) -> int:
+        return sum(len(u.codes) + len(u.symbols or u.text) for u in group)

@@ -6,7 +6,7 @@ prediction, as in DeepSeek-V3, arXiv 2412.19437, section 2.2), so that the targe
 target's probabilities are no part of the draft's gradient.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
@@ -20,7 +20,7 @@ from transformers import LlamaForCausalLM
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec
 from pcg.errors import InputError, PCGError
-from pcg.files import replacing, write_checksums, write_json
+from pcg.files import write_checksums, write_json
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import unit, usual_taps
@@ -32,8 +32,8 @@ from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
-from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_baselines, train_draft, write_baselines
-from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
+from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_draft
+from pcg.training.feature_draft import FeatureModel, Objective, read_feature_model, unrolled_divergence
 from pcg.training.loop import (
     Stage,
     agrees,
@@ -42,21 +42,20 @@ from pcg.training.loop import (
     learn,
     load_checkpoint,
     make_optimizers,
-    read_log,
     run,
     save_checkpoint,
     with_fast_gradients,
 )
-from pcg.training.publish import model_card, write_voice
+from pcg.training.publish import stages, write_card, write_voice
 from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
 from pcg.training.target import Shape, new_target, read_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
-from pcg.training.tokens import IGNORED, Batch, Epochs, TokenizedUtterance, make_reader, used_codes
+from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance, make_reader, used_codes
 
-STAGES = ("corpus", "codec", "target", "draft", "baselines", "publish")
+STAGES = ("corpus", "codec", "target", "draft", "publish")
 TRIALS = 16
 REFERENCE_TEXT = "The old boat moved slowly along the river."
-STEPS = {"codec_token_steps", "codec_sound_steps", "target_steps", "target_decay_share", "draft_steps", "baseline_steps"}
+STEPS = {"codec_token_steps", "codec_sound_steps", "target_steps", "target_decay_share", "draft_steps"}
 """Choices in which a run may differ from the one that it resumes."""
 MOST_CODES, LONGEST_FRAME = 65_536, 480
 
@@ -73,13 +72,10 @@ class VoiceRecipe(Recipe):
     target: Shape = Shape(layers=24)
     target_steps: Count = 6000
     target_budget: Annotated[Count, Field(description="Positions in a step of the target.")] = 8192
-    target_decay_share: Annotated[float, Field(gt=0, le=1, description="Of the steps, the last, in which the rate falls.")] = (
-        0.4
-    )
+    target_decay_share: float = Field(0.4, gt=0, le=1, description="Of the steps, the last, in which the rate falls.")
     average: Annotated[float, Field(ge=0, le=1, description="Share of the first weights in those that a run ends with.")] = 0.1
     draft_rank: Count = 96
     draft_steps: Count = 2400
-    baseline_steps: Count = 600
     samples: Count = 12288
     temperature: Annotated[float, Field(ge=bounds("temperature").low, le=bounds("temperature").high)] = 0.8
 
@@ -106,12 +102,11 @@ def train(
     from the published voice in `out`."""
     check_device(device)
     training = VoiceTraining(work, device, seed, recipe)
-    stages = {
-        "corpus": lambda: training.corpus_stage(prose, processes),
-        "codec": training.codec_stage,
-        "target": training.target_stage,
-        "draft": training.draft_stage,
-        "baselines": training.baselines_stage,
+    runs = {
+        "corpus": lambda: training.speak_corpus(prose, processes),
+        "codec": training.train_codec,
+        "target": training.train_target,
+        "draft": training.train_draft,
         "publish": lambda: training.publish(out),
         "unpack": lambda: training.unpack(out),
     }
@@ -119,7 +114,7 @@ def train(
         training.claim()
     for name in STAGES if stage == "all" else (stage,):
         print(f"== {name}", flush=True)
-        stages[name]()
+        runs[name]()
 
 
 @dataclass(frozen=True)
@@ -137,45 +132,88 @@ class VoiceTraining:
         if not agrees(self.work / "recipe.json", {"seed": self.seed} | recipe):
             raise InputError("work", str(self.work), "a folder whose recipe.json tells of the same recipe and seed")
 
-    def corpus_stage(self, prose: Path | None, processes: int) -> None:
+    def speak_corpus(self, prose: Path | None, processes: int) -> None:
         if prose is None or not prose.is_file():
             raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
         hours = make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
         print(f"corpus: {hours:.1f} hours", flush=True)
 
-    def codec_stage(self) -> None:
+    def train_codec(self) -> None:
         recipe, run = self.recipe, (self.seed, self.device)
         codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *run)
         train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *run)
 
-    def target_stage(self) -> None:
-        recipe = self.recipe
-        codec = self.codec().to(self.device)
+    def train_target(self) -> None:
+        """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set.
+
+        Raises:
+            InputError: if a split holds fewer than two utterances of one voice.
+        """
+        recipe, codec = self.recipe, self.codec().to(self.device)
         for split in ("train", *HELD_OUT):
             encode_corpus(self.work / "tokens" / split, self.corpus, split, codec)
+        reader, vocabulary = self.reader(), self.vocabulary()
         target, draft = self.new_pair()
-        start_from_digits(target, codec.cpu().fsq, self.vocabulary(), self.seed)
+        start_from_digits(target, codec.cpu().fsq, vocabulary, self.seed)
         if self.begun.exists():
-            load_checkpoint(self.begun, {"target": target, "draft": draft}, {})
-        held_out = {name: self.spoken(f"held_out_{name}") for name in ("sentences", "words")}
-        data = (self.spoken("train"), held_out, self.reader(), self.vocabulary())
-        pace = (recipe.target_budget, recipe.target_decay_share)
-        train_jointly(self.work, target, draft, *data, recipe.target_steps, self.seed, self.device, *pace)
+            load_checkpoint(self.begun, {"target": target, "draft": draft})
+        both = nn.ModuleDict({"target": target, "draft": draft}).to(self.device)
+        with_fast_gradients(target)
 
-    def draft_stage(self) -> None:
+        def batches(split: str, seed: int) -> TokenBatches:
+            made = TokenBatches(self.spoken(split), reader, vocabulary.codes, recipe.target_budget, seed, LONGEST)
+            if not made.per_epoch:
+                raise InputError(f"the corpus's split {split}", "too small", "at least two utterances of one voice")
+            return made
+
+        train, checks = batches("train", self.seed), {split: batches(split, 0) for split in HELD_OUT}
+        optimizers = make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
+        losses = JointLoss(target, draft, vocabulary)
+        count = sum(p.numel() for p in target.parameters())
+        print(f"target: {count} parameters, {train.per_epoch} batches an epoch", flush=True)
+
+        def step(index: int) -> dict[str, float]:
+            batch = misheard(train.batch(index), vocabulary, generator(self.seed + 1, index))
+            return learn(batch.to(self.device), losses, both, optimizers)
+
+        @torch.no_grad()
+        def evaluate() -> dict[str, float]:
+            figures: dict[str, float] = {}
+            for split, check in checks.items():
+                sums: dict[str, float] = defaultdict(float)
+                tokens = 0
+                for index in range(min(4, check.per_epoch)):
+                    batch = check.batch(index).to(self.device)
+                    tokens += int((batch.labels != IGNORED).sum())
+                    for figure, value in losses(batch)[1].items():
+                        sums[figure] += float(value)
+                name = split.removeprefix("held_out_")
+                figures |= {f"{name}_{figure}": value / tokens for figure, value in sums.items()}
+            return figures
+
+        modules, pace = {"target": target, "draft": draft}, recipe.target_decay_share
+        run(Stage("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, decay_share=pace, every=50))
+
+    def train_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""
+        recipe, reader, vocabulary, corpus = self.recipe, self.reader(), self.vocabulary(), self.spoken("train")
         target = self.target().to(self.device)
-        material, recipe, trial = self._material(target, self.recipe.draft_steps)
-        chosen = recipe.model_copy(update={"plan": FEATURE, "rank": self.recipe.draft_rank})
-        train_draft(self.work, self.draft(target), target, material, chosen, self.device, trial)
-
-    def baselines_stage(self) -> None:
-        target = self.target().to(self.device)
-        material, recipe, trial = self._material(target, self.recipe.baseline_steps)
-        train_baselines(self.work / "baselines", target, material, recipe, self.device, trial)
+        speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, self.seed)
+        material = Material(corpus, own_samples(self.work / "samples", speaker, corpus, reader, *chosen), reader, vocabulary)
+        learning = DraftRecipe(
+            plan=FEATURE,
+            rank=recipe.draft_rank,
+            steps=recipe.draft_steps,
+            temperature=recipe.temperature,
+            longest=2 * max(len(u.codes) for u in corpus),  # two utterances of the longest kind fit into a row
+            seed=self.seed,
+        )
+        pairs = draw_pairs(self.spoken("held_out_sentences"), TRIALS, self.seed)
+        trial = Trial(target, material, pairs, Settings(temperature=recipe.temperature, seed=self.seed))
+        train_draft(self.work, self.draft(target), target, material, learning, self.device, trial)
 
     def publish(self, out: Path) -> None:
-        """Write the voice and its card."""
+        """Write the voice, its map and its card."""
         codec, spoken, target = self.codec(), self.spoken("train"), self.target()
         references = {
             voice: Reference(REFERENCE_TEXT, codec.encode(torch.from_numpy(speak(speaker, REFERENCE_TEXT, self.seed))))
@@ -183,15 +221,27 @@ class VoiceTraining:
         }
         usage = used_codes(spoken, codec.codebook_size)
         write_voice(out, "embedded", target, self.draft(target), codec, self.reader(), references, usage)
-        write_baselines(out, self.work / "baselines", target)
         write_checksums(out)  # without which it would not load
-        write_map(out)
-        hours = {voice: corpus_hours(self.corpus, voice) for voice in self.recipe.speakers}
-        recipe = self.recipe.model_dump()
-        facts = {"recipe": recipe, "seed": self.seed, "hours": hours, "utterances": len(spoken)}
-        logs = {p.stem: read_log(p) for p in sorted(self.work.glob("*.jsonl"))}
-        with replacing(out / "MODEL_CARD.md") as temporary:
-            temporary.write_text(model_card(facts, logs, out), encoding="utf-8")
+        # The map of the codes lies beside the voice, as it takes longer to make than a page should take to open.
+        voice = load_voice(str(out))
+        for old in out.glob("atlas-*.safetensors"):
+            old.unlink()
+        lists = build_neighbours(voice.code_embedding, bounds("theta").low, voice.usage > 0)
+        load_or_build_atlas(lists, voice.code_embedding, voice.usage > 0, out)
+        shape = self.recipe.codec
+        write_card(
+            out,
+            "voice",
+            "text-to-speech",
+            ["speculative-decoding", "speech-tokens"],
+            recipe=self.recipe.model_dump(),
+            seed=self.seed,
+            hours={voice: corpus_hours(self.corpus, voice) for voice in self.recipe.speakers},
+            utterances=len(spoken),
+            sizes={p.parent.name: p.stat().st_size / 1e6 for p in sorted(out.glob("*/model.safetensors"))},
+            rate=shape.sample_rate // (shape.frame * shape.frames_per_token),
+            logs=stages(sorted(self.work.glob("*.jsonl"))),
+        )
         write_checksums(out)
         print(f"published to {out}", flush=True)
 
@@ -206,8 +256,7 @@ class VoiceTraining:
         target = load_llama(published / "target", voice.vocabulary)
         draft = read_feature_model(published / "draft", target, voice.vocabulary)
         for name, steps in (("codec_tokens", recipe.codec_token_steps), ("codec_sound", recipe.codec_sound_steps)):
-            meta = {"step": steps, "seconds": 0.0}
-            save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, meta)
+            save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, {"step": steps, "seconds": 0.0})
         save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, {"step": 0, "seconds": 0.0})
         write_json(self.work / "reader.json", {"symbols": voice.reader.symbols, "durations": voice.reader.durations})
         print(f"unpacked {published} into {self.work}", flush=True)
@@ -224,9 +273,7 @@ class VoiceTraining:
     def codec(self) -> EmbeddedCodec:
         """Load the codec as far as it is trained."""
         codec = EmbeddedCodec(self.recipe.codec)
-        sound, tokens = self._saved("codec_sound"), self._saved("codec_tokens")
-        trained = sound if sound.exists() else tokens if tokens.exists() else self._needed("codec")
-        load_checkpoint(trained, {"codec": codec}, {})
+        load_checkpoint(self._newest("codec", "codec_sound", "codec_tokens"), {"codec": codec})
         return codec.eval()
 
     def reader(self) -> PhonemeReader:
@@ -247,58 +294,39 @@ class VoiceTraining:
         return target, self._new_draft(target)
 
     def target(self) -> LlamaForCausalLM:
-        """Load the target as far as it is trained, averaged with the one that the run began with."""
+        """Load the target as far as it is trained, averaged with the one that the run began with: the average has a lower
+        held-out loss than either."""
         model, _ = self.new_pair()
-        load_checkpoint(self._needed("target"), {"target": model}, {})
+        load_checkpoint(self._newest("target"), {"target": model})
         if self.begun.exists():
             start, _ = self.new_pair()
-            load_checkpoint(self.begun, {"target": start}, {})
-            average(model, start.state_dict(), self.recipe.average)
+            load_checkpoint(self.begun, {"target": start})
+            # The embedding has a second name as the head, so it moves twice: the published voices were made so.
+            for name, weight in model.state_dict().items():
+                weight.lerp_(start.state_dict()[name], self.recipe.average)
         return model.eval()
 
     def draft(self, target: LlamaForCausalLM) -> FeatureModel:
         """Load the draft as far as it is trained: alone, or together with the target."""
-        model, alone = self._new_draft(target), self._saved("draft")
-        load_checkpoint(alone if alone.exists() else self._needed("target"), {"draft": model}, {})
+        model = self._new_draft(target)
+        load_checkpoint(self._newest("target", "draft", "target"), {"draft": model})
         return model.eval()
 
     def _new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
         return FeatureModel(target, self.vocabulary(), usual_taps(self.recipe.target.layers), self.recipe.draft_rank)
 
-    def _material(self, target: LlamaForCausalLM, steps: int) -> tuple[Material, DraftRecipe, Trial]:
-        """Return what drafts learn from, how, and what they are tried on."""
-        recipe, reader, vocabulary, corpus = self.recipe, self.reader(), self.vocabulary(), self.spoken("train")
-        speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, self.seed)
-        samples = own_samples(self.work / "samples", speaker, corpus, reader, *chosen)
-        material = Material(corpus, samples, reader, vocabulary)
-        # Two utterances of the longest kind fit into a row.
-        longest = 2 * max(len(u.codes) for u in corpus)
-        learning = DraftRecipe(steps=steps, temperature=recipe.temperature, longest=longest, seed=self.seed)
-        pairs = draw_pairs(self.spoken("held_out_sentences"), TRIALS, self.seed)
-        settings = Settings(temperature=recipe.temperature, seed=self.seed)
-        return material, learning, Trial.of(target, material, pairs, settings)
-
     def _saved(self, name: str) -> Path:
         return self.work / f"{name}.safetensors"
 
-    def _needed(self, stage: str) -> Path:
-        path = self._saved(stage)
-        if not path.exists():
-            raise PCGError(f"The {stage} is not trained yet: no {path.name} in {self.work}; run stage {stage} first.")
-        return path
+    def _newest(self, stage: str, *names: str) -> Path:
+        """Return the first of the checkpoints `names` (of `stage` itself by default) that is there."""
+        for path in map(self._saved, names or (stage,)):
+            if path.exists():
+                return path
+        raise PCGError(f"The {stage} is not trained yet: no {path.name} in {self.work}; run stage {stage} first.")
 
 
-def write_map(out: Path) -> None:
-    """Write the map of the voice's codes beside it, which takes longer to make than a page should take to open."""
-    voice = load_voice(str(out))
-    eligible = voice.usage > 0
-    for old in out.glob("atlas-*.safetensors"):
-        old.unlink()
-    lists = build_neighbours(voice.code_embedding, bounds("theta").low, eligible)
-    load_or_build_atlas(lists, voice.code_embedding, eligible, out)
-
-
-DRAFT_SHARE, KL, TV = 0.3, 0.6, 0.6
+DRAFT_SHARE, DIVERGENCE = 0.3, Objective(ce=0.0, kl=0.6, tv=0.6, own=0.0)
 LONGEST = 720
 """Speech codes in a row of a batch."""
 MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
@@ -323,60 +351,9 @@ class JointLoss:
         labels = batch.labels[learned]
         loss = F.cross_entropy(logits, labels, reduction="sum")
         self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
-        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV, 1.0, torch.bfloat16)
+        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, DIVERGENCE)
         figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
         return loss + DRAFT_SHARE * divergent, figures | overlaps
-
-
-def train_jointly(
-    directory: Path,
-    target: LlamaForCausalLM,
-    draft: FeatureModel,
-    train: Sequence[TokenizedUtterance],
-    held_out: dict[str, Sequence[TokenizedUtterance]],
-    reader: PhonemeReader,
-    vocabulary: Vocabulary,
-    steps: int,
-    seed: int,
-    device: str,
-    budget: int,
-    decay_share: float = 0.4,
-) -> None:
-    """Train target and draft in place; log loss, top-1 and overlaps, and those of each `held_out` set.
-
-    Raises:
-        InputError: if a split holds fewer than two utterances of one voice.
-    """
-    both = nn.ModuleDict({"target": target, "draft": draft}).to(device)
-    with_fast_gradients(target)
-    epochs = Epochs(train, reader, vocabulary.codes, budget, seed, LONGEST)
-    checks = {name: Epochs(spoken, reader, vocabulary.codes, budget, 0, LONGEST) for name, spoken in held_out.items()}
-    for name, split in {"train": epochs, **checks}.items():
-        if not split.per_epoch:
-            raise InputError(f"the corpus's split {name}", "too small", "at least two utterances of one voice")
-    optimizers = make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
-    losses = JointLoss(target, draft, vocabulary)
-    print(f"target: {sum(p.numel() for p in target.parameters())} parameters, {epochs.per_epoch} batches an epoch", flush=True)
-
-    def step(index: int) -> dict[str, float]:
-        batch = misheard(epochs.batch(index), vocabulary, generator(seed + 1, index))
-        return learn(batch.to(device), losses, both, optimizers)
-
-    @torch.no_grad()
-    def evaluate() -> dict[str, float]:
-        figures: dict[str, float] = {}
-        for name, check in checks.items():
-            sums: dict[str, float] = {}
-            batches = [check.batch(index).to(device) for index in range(min(4, check.per_epoch))]
-            for batch in batches:
-                for figure, value in losses(batch)[1].items():
-                    sums[figure] = sums.get(figure, 0.0) + float(value)
-            tokens = sum(int((batch.labels != IGNORED).sum()) for batch in batches)
-            figures |= {f"{name}_{figure}": value / tokens for figure, value in sums.items()}
-        return figures
-
-    modules: dict[str, nn.Module] = {"target": target, "draft": draft}
-    run(Stage("target", directory, steps, modules, optimizers, step, evaluate, decay_share=decay_share, every=50))
 
 
 def misheard(batch: Batch, vocabulary: Vocabulary, rng: torch.Generator) -> Batch:
@@ -388,14 +365,3 @@ def misheard(batch: Batch, vocabulary: Vocabulary, rng: torch.Generator) -> Batc
     wrong = speech & (torch.rand(rows, length, generator=rng) < share)
     codes = torch.randint(vocabulary.codes, (rows, length), generator=rng) + first
     return replace(batch, ids=torch.where(wrong, codes, batch.ids))
-
-
-@torch.no_grad()
-def average(module: nn.Module, start: dict[str, Tensor], share: float) -> None:
-    """Move the weights of `module` towards `start`, a state of the same shape: `share` of it, 1 - `share` of what is there.
-
-    The average of a run's end and its start has a lower held-out loss than either.
-    """
-    for name, tensor in module.state_dict().items():
-        if tensor.is_floating_point():
-            tensor.lerp_(start[name].to(tensor), share)

@@ -1,7 +1,5 @@
 """A draft is cut from its target as its plan says, learns what its objective says, and is tried by the engine itself."""
 
-import json
-
 import pytest
 import torch
 from tiny_target import READER, VOCABULARY, coins, make_material, make_spoken, make_target, make_trial
@@ -11,13 +9,10 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
 from pcg.training.draft import DraftPlan, DraftRecipe, draw_pairs, new_draft, train_draft
 from pcg.training.feature_draft import OBJECTIVES, Objective
-from pcg.training.publish import write_draft
+from pcg.training.loop import read_log
+from pcg.training.publish import write_model
 from pcg.training.samples import own_samples, tokens_path
 from pcg.training.tokens import TokenizedUtterance
-
-
-def read_rows(log):
-    return [json.loads(line) for line in log.read_text().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_a_written_draft_comes_back_tied_as_it_was(tmp_path, tied, plan):
     draft = new_draft(make_target(9, tied), DraftPlan.read(plan, 9))
     with torch.no_grad():
         draft.lm_head.weight.add_(1.0)
-    write_draft(tmp_path, draft, {"plan": plan})
+    write_model(tmp_path, draft)
     again = load_llama(tmp_path, VOCABULARY)
     for name, weight in draft.state_dict().items():
         assert torch.equal(again.state_dict()[name], weight.bfloat16().float()), name
@@ -94,7 +89,7 @@ def test_an_objective_brings_down_what_it_minimises(tmp_path, objective, figure,
     if objective == "ce":
         material = type(material)(samples, [], READER, VOCABULARY)
     found = train_draft(tmp_path, draft, target, material, recipe, "cpu", make_trial(target))
-    rows = read_rows(tmp_path / "draft.jsonl")
+    rows = read_log(tmp_path / "draft.jsonl")
     assert rows[-1][figure] < rows[0][figure] - 0.05
     assert ("expected_acceptance" in rows[-1]) == (objective == "distil")
     assert found == {name.removeprefix("held_out_"): value for name, value in rows[-1].items() if "held_out" in name}

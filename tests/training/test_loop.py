@@ -27,7 +27,7 @@ def make_stage(directory, steps, stop_after=None, total=12):
             optimizer.step()
         return {"loss": loss.item()}
 
-    return model, Stage("toy", directory, total, {"model": model}, optimizers, step, warmup=2, every=4)
+    return model, Stage("toy", directory, total, {"model": model}, optimizers, step, dict, warmup=2, every=4)
 
 
 def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):

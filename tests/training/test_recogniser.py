@@ -12,31 +12,22 @@ import pytest
 import torch
 
 from pcg.asr.embedded import load_recogniser
-from pcg.asr.network import BLANK, CLASSES, ConformerCTC, EncoderConfig, LogMel, Subwords, spell
+from pcg.asr.network import BLANK, CLASSES, EncoderConfig, LogMel, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, PCGError
 from pcg.files import LIST, check_checksums, write_checksums
 from pcg.training.corpus import SAMPLE_RATE, CorpusEntry, write_shard
 from pcg.training.recogniser import (
+    CTC,
     ReaderShape,
     RecogniserRecipe,
     RecogniserTraining,
     ctc_loss,
     loss_of_reading,
-    new_reader,
-    publish,
     publish_words,
     train_recogniser,
-    trained_encoder,
 )
-from pcg.training.speech import (
-    Disturbances,
-    SpeechBatches,
-    SpokenSentence,
-    disturb,
-    in_order,
-    read_spoken,
-)
+from pcg.training.speech import Disturbances, SpeechBatches, SpokenSentence, disturb, read_spoken
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
@@ -80,12 +71,6 @@ def test_batches_depend_on_the_seed_alone_and_fit(sentences: list[SpokenSentence
     assert one.batch(one.per_epoch).texts != other.batch(other.per_epoch).texts
 
 
-def test_checks_hear_everything_undisturbed(sentences: list[SpokenSentence]) -> None:
-    batches = in_order(sentences, 5.0)
-    assert sorted(t for b in batches for t in b.texts) == sorted(h.text for h in sentences)
-    assert sum(int(b.lengths.sum()) for b in batches) == sum(h.length for h in sentences)
-
-
 def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
     always = Disturbances(channel=1.0, room=1.0, noise=1.0, babble=0.5, few_bits=1.0)
     rng = torch.Generator().manual_seed(0)
@@ -124,17 +109,17 @@ def training(work: Path, sentences: list[SpokenSentence], **steps: int) -> Recog
 
 def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_path: Path) -> None:
     training(tmp_path, sentences).spell()
-    before = trained_encoder(tmp_path, ENCODER).state_dict()
+    before = training(tmp_path, sentences).trained(CTC)[0].state_dict()
     training(tmp_path, sentences, ctc_steps=5).spell()
     rows = [json.loads(line) for line in (tmp_path / "recogniser_ctc.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [3, 5]
     assert all(math.isfinite(row["ctc_loss"]) and "held_out_chirps_ctc_wer" in row for row in rows)
-    after = trained_encoder(tmp_path, ENCODER).state_dict()
+    after = training(tmp_path, sentences).trained(CTC)[0].state_dict()
     assert any(not torch.equal(t, after[key]) for key, t in before.items())
-    with pytest.raises(PCGError, match="language model is not trained"):
-        publish(tmp_path, tmp_path / "out", 0, RECIPE)
+    with pytest.raises(PCGError, match=r"no recogniser_lm\.safetensors"):
+        training(tmp_path, sentences).publish(tmp_path / "out")
     training(tmp_path, sentences).read()
-    publish(tmp_path, tmp_path / "out", 0, RECIPE)
+    training(tmp_path, sentences).publish(tmp_path / "out")
     encoder = load_recogniser(tmp_path / "out")._encoder.state_dict()
     assert all(torch.equal(t.bfloat16(), encoder[key].bfloat16()) for key, t in after.items())
     listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
@@ -190,16 +175,16 @@ def test_both_learn_on_together_from_what_each_learned_alone(sentences: list[Spo
     rows = [json.loads(line) for line in (tmp_path / "recogniser_together.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [4, 6]
     assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
-    publish(tmp_path, tmp_path / "out", 0, RECIPE)
-    alone, together = trained_encoder(tmp_path, ENCODER), load_recogniser(tmp_path / "out")._encoder.state_dict()
+    run.publish(tmp_path / "out")
+    alone, together = run.trained(CTC)[0], load_recogniser(tmp_path / "out")._encoder.state_dict()
     assert any(not torch.equal(t.bfloat16(), together[key].bfloat16()) for key, t in alone.state_dict().items())
 
 
-def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence]) -> None:
-    torch.manual_seed(0)
-    encoder, subwords = ConformerCTC(ENCODER), Subwords.learn([h.text for h in sentences], READER.subwords)
-    reader, batch = new_reader(RECIPE, subwords, 0), in_order(sentences, 20.0)[0]
+def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence], tmp_path: Path) -> None:
+    run = training(tmp_path, sentences)
+    encoder, reader = run.trained(None)
+    batch = SpeechBatches(sentences, 20.0, 0, Disturbances()).batch(0)
     encoded = encoder(*LogMel()(batch.samples, batch.lengths))
-    loss_of_reading(reader, subwords, encoded, batch.texts).backward()
+    loss_of_reading(reader, run.subwords, encoded, batch.texts).backward()
     assert all(p.grad is None for p in encoder.parameters())
     assert all(p.grad is not None for p in reader["projector"].parameters())

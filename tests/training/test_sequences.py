@@ -8,7 +8,7 @@ from pcg.models.weights import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.target import Shape, new_target, speech_logits
-from pcg.training.tokens import IGNORED, Epochs, TokenizedUtterance, make_row
+from pcg.training.tokens import IGNORED, TokenBatches, TokenizedUtterance, make_row
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
 CODES = 16
@@ -45,7 +45,7 @@ def test_text_stands_where_it_will_probably_be_spoken():
 
 def test_batches_come_back_the_same_and_cover_the_epoch():
     spoken = make_spoken(60)
-    a, b = (Epochs(spoken, READER, CODES, 200, seed=3) for _ in range(2))
+    a, b = (TokenBatches(spoken, READER, CODES, 200, seed=3) for _ in range(2))
     for index in (0, a.per_epoch + 1):
         assert torch.equal(a.batch(index).ids, b.batch(index).ids)
     seen = sum(int((a.batch(i).labels == CODES).sum()) for i in range(a.per_epoch))
@@ -55,7 +55,7 @@ def test_batches_come_back_the_same_and_cover_the_epoch():
 
 def test_padding_does_not_change_what_is_learned():
     model = new_target(READER, VOCABULARY, Shape(2, 16, 2, 24), seed=0).eval()
-    epochs = Epochs(make_spoken(40), READER, CODES, 200, seed=0)
+    epochs = TokenBatches(make_spoken(40), READER, CODES, 200, seed=0)
     batch = epochs.batch(0)
     together, labels = speech_logits(model, batch, VOCABULARY)
     assert together.shape == (len(labels), VOCABULARY.size)

@@ -51,4 +51,4 @@ def make_material(samples=None):
 
 def make_trial(target, lookahead=3):
     settings = Settings(temperature=1.0, lookahead=lookahead, theta=0.5)
-    return Trial.of(target, make_material(), draw_pairs(make_spoken(40, seed=1), 8, 0), settings)
+    return Trial(target, make_material(), draw_pairs(make_spoken(40, seed=1), 8, 0), settings)
