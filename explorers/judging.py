@@ -9,8 +9,7 @@ import numpy as np
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS, Resemblyzer, Similarity
-from pcg.metrics.recording import JUDGE_RATE, Metric, Recording, Sample, for_judges
+from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Metric, Resemblyzer, Sample, Similarity, for_judges
 from pcg.synthesis.synthesizer import Synthesizer
 
 
@@ -46,14 +45,13 @@ class Judges:
 
     def verdicts(self, samples: Sequence[Sample]) -> list[JudgedTake]:
         """The verdict on each of `samples`, which have a text, and a reference where their speaker is to be compared."""
-        meant = [sample.text_for("wer") for sample in samples]
-        compared = [i for i, sample in enumerate(samples) if sample.reference]
+        compared = [i for i, sample in enumerate(samples) if sample.reference is not None]
         alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
         sounds = [for_judges(sample.samples, sample.sample_rate) for sample in samples]
-        judged = zip(meant, self._words.transcribe(sounds, JUDGE_RATE), self._quality.measure(samples), strict=True)
+        judged = zip(samples, self._words.transcribe(sounds, JUDGE_RATE), self._quality.measure(samples), strict=True)
         return [
-            JudgedTake(shown, word_errors(text, shown), char_errors(text, shown), alike.get(i), mos)
-            for i, (text, shown, mos) in enumerate(judged)
+            JudgedTake(shown, word_errors(sample.text, shown), char_errors(sample.text, shown), alike.get(i), mos)
+            for i, (sample, shown, mos) in enumerate(judged)
         ]
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
@@ -73,5 +71,5 @@ def judge_takes(
         if sound and sound not in session.verdicts and sound.is_file():
             take, speaker = card.shown.with_sound(), card.shown.speaker(synthesizer.voice.references)
             codes = speaker.codes.tolist()
-            voice = Recording(synthesizer.decode(codes, speaker), take.sample_rate) if codes else None
+            voice = synthesizer.decode(codes, speaker) if codes else None
             yield sound, load_judges().verdicts([Sample(take.audio, take.sample_rate, take.text, voice)])[0]

@@ -28,7 +28,7 @@ from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable
-from pcg.metrics.recording import Recording, Sample
+from pcg.metrics.quality import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -141,7 +141,7 @@ def swap_test(
     yield SwapTest(take, versions)
     judges, rate, first = load_judges(), take.sample_rate, sounds[ORIGINAL]
     names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
-    verdicts = judges.verdicts([Sample(v.samples, rate, take.text, Recording(first, rate)) for v in versions])
+    verdicts = judges.verdicts([Sample(v.samples, rate, take.text, first) for v in versions])
     judged = tuple(
         replace(version, verdict=verdict, mel_distance=mel_distance(version.samples, first, rate))
         for version, verdict in zip(versions, verdicts, strict=True)

@@ -17,7 +17,7 @@ from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import check_checksums, write_checksums, write_json
 from pcg.metrics.intelligibility import Errors, read_sentences
-from pcg.metrics.recording import Sample
+from pcg.metrics.quality import Sample
 from pcg.places import ASSETS
 from pcg.saved_take import Origin, Stored
 from pcg.settings import METHODS, Settings

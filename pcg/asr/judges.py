@@ -17,7 +17,7 @@ from pcg.asr.self_speculative import PRESETS
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.metrics.intelligibility import Judge, word_errors
-from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.metrics.quality import JUDGE_RATE, for_judges
 from pcg.take import Take
 
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"

@@ -27,7 +27,7 @@ from pcg.experiments.worker import context
 from pcg.files import write_json
 from pcg.metrics.estimate import between, resampled
 from pcg.metrics.intelligibility import Errors, pooled, read_sentences, word_errors
-from pcg.metrics.recording import JUDGE_RATE
+from pcg.metrics.quality import JUDGE_RATE
 from pcg.models.hub import content_digest
 
 SECTIONS = ("everyday", "balanced")

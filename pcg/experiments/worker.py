@@ -28,8 +28,7 @@ from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, JudgeTranscript, Record, Result, Unit, Utterance
 from pcg.files import __version__
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS, Resemblyzer, cosine
-from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, cosine, for_judges
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, named_rule

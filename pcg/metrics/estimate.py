@@ -17,27 +17,11 @@ class Estimate:
     high: float
 
 
-def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None = None, seed: int = 0) -> Estimate:
-    """Return sum(numerators) / sum(denominators) with its percentile interval over utterances drawn with replacement.
-
-    Without denominators it is the mean. The draws come from `seed` and from the number of utterances alone, so two methods
-    that spoke the same sentences are resampled alike.
-    """
-    if not len(numerators):
-        raise ValueError("an estimate needs at least one utterance")
-    above = np.asarray(numerators, dtype=float)
-    below = np.ones_like(above) if denominators is None else np.asarray(denominators, dtype=float)
-    drawn = np.random.default_rng(seed).integers(len(above), size=(RESAMPLES, len(above)))
-    rates = above[drawn].sum(1) / below[drawn].sum(1)
-    low, high = np.percentile(rates, [2.5, 97.5])
-    return Estimate(float(above.sum() / below.sum()), float(low), float(high))
-
-
 def resampled(columns: np.ndarray) -> np.ndarray:
     """Sum `columns [N, K]`, a row an utterance, over utterances drawn with replacement, `[RESAMPLES, K]`.
 
-    The draws are those of `bootstrap`. Any figure that is made of sums gets its interval from these, and figures of the same
-    utterances are resampled alike, so that their difference is a paired one.
+    The draws depend on the number of utterances alone. Any figure that is made of sums gets its interval from these; figures of
+    the same utterances are resampled alike, so that their difference is a paired one.
     """
     if not len(columns):
         raise ValueError("an estimate needs at least one utterance")
@@ -46,6 +30,14 @@ def resampled(columns: np.ndarray) -> np.ndarray:
     places = drawn + count * np.arange(RESAMPLES)[:, None]
     times = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
     return times @ np.asarray(columns, dtype=float)
+
+
+def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None = None) -> Estimate:
+    """Return sum(numerators) / sum(denominators) with its percentile interval over utterances, or the mean of numerators."""
+    above = np.asarray(numerators, dtype=float)
+    below = np.ones_like(above) if denominators is None else np.asarray(denominators, dtype=float)
+    draws = resampled(np.stack([above, below], 1))
+    return between(above.sum() / below.sum(), draws[:, 0] / draws[:, 1])
 
 
 def between(value: float, draws: np.ndarray) -> Estimate:

@@ -5,11 +5,11 @@ name.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,24 +53,18 @@ class Errors:
 
 
 def word_errors(reference: str, hypothesis: str) -> Errors:
-    import jiwer
-
-    return _errors(jiwer.process_words(*_pair(reference, hypothesis)))
+    return _count(_align("words", reference, hypothesis))
 
 
 def char_errors(reference: str, hypothesis: str) -> Errors:
     """Count errors of characters, the spaces between words included."""
-    import jiwer
-
-    return _errors(jiwer.process_characters(*_pair(reference, hypothesis)))
+    return _count(_align("characters", reference, hypothesis))
 
 
 def misheard_words(reference: str, hypothesis: str) -> tuple[bool, ...]:
     """Return for each word of `comparable(reference)` whether it was substituted or deleted."""
-    import jiwer
-
     wrong = [False] * len(comparable(reference).split())
-    for part in jiwer.process_words(*_pair(reference, hypothesis)).alignments[0]:
+    for part in _align("words", reference, hypothesis).alignments[0]:
         if part.type in ("substitute", "delete"):
             wrong[part.ref_start_idx : part.ref_end_idx] = [True] * (part.ref_end_idx - part.ref_start_idx)
     return tuple(wrong)
@@ -87,7 +81,7 @@ def comparable(text: str) -> str:
 
 
 @cache
-def _normaliser():  # type: ignore[no-untyped-def]
+def _normaliser() -> Callable[[str], str]:
     from transformers.models.whisper.english_normalizer import EnglishTextNormalizer
 
     return EnglishTextNormalizer(VARIANTS)
@@ -117,13 +111,15 @@ def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
     return [sentence for section in sections or SECTIONS for sentence in by_section[section]]
 
 
-def _pair(reference: str, hypothesis: str) -> tuple[str, str]:
+def _align(units: str, reference: str, hypothesis: str) -> Any:
+    import jiwer
+
     meant = comparable(reference)
     if not meant:
         raise InputError("reference", reference, "a text with at least one word")
-    return meant, comparable(hypothesis)
+    return getattr(jiwer, f"process_{units}")(meant, comparable(hypothesis))
 
 
-def _errors(output: object) -> Errors:
-    wrong = output.substitutions + output.deletions  # type: ignore[attr-defined]
-    return Errors(wrong + output.insertions, wrong + output.hits)  # type: ignore[attr-defined]
+def _count(output: Any) -> Errors:
+    wrong = output.substitutions + output.deletions
+    return Errors(wrong + output.insertions, wrong + output.hits)

@@ -1,18 +1,47 @@
-"""Judges of sound: DNSMOS, a predicted opinion score, and the cosine of two utterances' speaker embeddings.
+"""Sound as judges hear it, and judges of sound: DNSMOS, a predicted opinion score, and the cosine of speaker embeddings.
 
 By Resemblyzer two utterances of one voice have about .92, a male and a female voice about .62.
 """
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from pcg.errors import PCGError
-from pcg.metrics.recording import JUDGE_RATE, Sample, for_judges
 
+JUDGE_RATE = 16_000
 WORST_MOS = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A sound `samples [N]` at `sample_rate` Hz, its `text`, and a `reference [M]` of its speaker at the same rate."""
+
+    samples: np.ndarray
+    sample_rate: int
+    text: str = ""
+    reference: np.ndarray | None = None
+
+
+class Metric(Protocol):
+    """A figure of merit for each sample of a batch; equal names promise equal numbers."""
+
+    @property
+    def name(self) -> str: ...
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]: ...
+
+
+def for_judges(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Resample `samples [N]` to `[M]` at JUDGE_RATE, clipped to -1..1 as a player would."""
+    if sample_rate != JUDGE_RATE:
+        import librosa
+
+        samples = librosa.resample(samples, orig_sr=sample_rate, target_sr=JUDGE_RATE)
+    return np.clip(samples, -1.0, 1.0).astype(np.float32)
 
 
 class DNSMOS:
@@ -53,29 +82,6 @@ class DNSMOS:
         return float(np.mean(np.polyval(self.CALIBRATION, np.array(raw, dtype=float))))
 
 
-class SpeakerEncoder(Protocol):
-    """`embed` turns `samples [N]` into a unit vector `[D]`, or zeros without a voice. `name` includes model and version."""
-
-    @property
-    def name(self) -> str: ...
-
-    def embed(self, samples: np.ndarray, sample_rate: int) -> np.ndarray: ...
-
-
-class Similarity:
-    """Cosine of a sample's embedding and its reference's, from -1 to 1; each reference of a batch is embedded once."""
-
-    def __init__(self, encoder: SpeakerEncoder) -> None:
-        self.name = f"cosine by {encoder.name}"
-        self._encoder = encoder
-
-    def measure(self, batch: Sequence[Sample]) -> list[float]:
-        references = [sample.reference_for(self.name) for sample in batch]
-        speakers = {id(r): self._encoder.embed(r.samples, r.sample_rate) for r in {id(r): r for r in references}.values()}
-        voices = [self._encoder.embed(sample.samples, sample.sample_rate) for sample in batch]
-        return [cosine(voice, speakers[id(reference)]) for voice, reference in zip(voices, references, strict=True)]
-
-
 class Resemblyzer:
     """The GE2E speaker encoder, with the weights from inside the package, on the CPU."""
 
@@ -101,6 +107,22 @@ class Resemblyzer:
         return self._encoder.embed_utterance(voiced) if len(voiced) else np.zeros(256, np.float32)
 
 
+class Similarity:
+    """Cosine of a sample's embedding and its reference's, from -1 to 1; a reference of several samples is embedded once."""
+
+    def __init__(self, encoder: Resemblyzer) -> None:
+        self.name = f"cosine by {encoder.name}"
+        self._encoder = encoder
+
+    def measure(self, batch: Sequence[Sample]) -> list[float]:
+        speakers: dict[int, np.ndarray] = {}
+        for sample in batch:
+            if id(sample.reference) not in speakers:
+                speakers[id(sample.reference)] = self._encoder.embed(sample.reference, sample.sample_rate)
+        voices = [self._encoder.embed(sample.samples, sample.sample_rate) for sample in batch]
+        return [cosine(voice, speakers[id(sample.reference)]) for voice, sample in zip(voices, batch, strict=True)]
+
+
 def cosine(left: np.ndarray, right: np.ndarray) -> float:
-    """Return the cosine of two embeddings as `SpeakerEncoder.embed` returns them."""
+    """Return the cosine of two embeddings as `Resemblyzer.embed` returns them."""
     return float(np.dot(left, right))

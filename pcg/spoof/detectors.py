@@ -171,13 +171,12 @@ def load_detectors(folder: Path = SHIPPED) -> Detectors:
         card = json.loads((folder / "detectors.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:
             raise ValueError(f"format {card['format']!r} is not {FORMAT}")
-        by_name = {resolution.name: _detector(folder / resolution.key) for resolution in RESOLUTIONS}
+        by_name = {}
+        for resolution in RESOLUTIONS:
+            part = folder / resolution.key
+            detector = Detector(DetectorConfig(**json.loads((part / "config.json").read_text(encoding="utf-8"))))
+            detector.load_state_dict({key: t.float() for key, t in load_file(part / "model.safetensors").items()})
+            by_name[resolution.name] = detector.eval()
     except Exception as error:
         raise AssetError(f"The detectors in {folder} are missing or damaged ({first_line(error)}).") from error
     return Detectors(card["name"], by_name, str(card.get("corpus", "")))
-
-
-def _detector(folder: Path) -> Detector:
-    detector = Detector(DetectorConfig(**json.loads((folder / "config.json").read_text(encoding="utf-8"))))
-    detector.load_state_dict({key: t.float() for key, t in load_file(folder / "model.safetensors").items()})
-    return detector.eval()

@@ -4,27 +4,24 @@ Detectors that learn from real speech and a model's own samples alone, as in MSp
 to that model, and call everything real that is less likely than speech. Garbage, made of real segments, is unlikely and
 synthetic, so a detector that has it among its negatives cannot judge by likelihood alone; a bench shows what it learned.
 
-Functions of garbage take segments, codes `[N, span]` (int64) before any stride, and return as many. The
-kinds "shuffled" and "reversed" keep the codes of each segment, so that only their order gives them away.
+Garbage takes segments, codes `[N, span]` (int64) before any stride, and returns as many. The kinds "shuffled" and "reversed"
+keep the codes of each segment, so that only their order gives them away.
 """
 
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from pydantic import Field, model_validator
-from safetensors.torch import load_file
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, f1_score
 from torch import Generator, Tensor
 
-from pcg.errors import AssetError, InputError
-from pcg.files import write_safetensors
+from pcg.errors import InputError
 from pcg.settings import Checked
 from pcg.spoof.detectors import RESOLUTIONS, Detectors, Resolution
 
@@ -41,49 +38,37 @@ class Garbage:
     embedding: Tensor
 
     def of(self, kind: str, segments: Tensor, generator: Generator) -> Tensor:
-        """Make garbage of a kind, one of `KINDS`, of real `segments [N, span]`."""
+        """Make garbage of a kind, one of `KINDS`, of real `segments [N, span]`.
+
+        "random" codes are drawn by the corpus's usage: no single code gives them away, only how codes follow each other. With
+        all used codes alike ("uniform") rare ones do, but to detectors of likely codes nothing is more real.
+
+        "swapped": of `CANDIDATES` codes, drawn by usage, each code becomes any of that half whose cosine similarity to it is
+        lower. That is the opposite of PCG's swap (PCG section 4): members of the code's Acoustic Similarity Group, whose swap
+        is harmless, rank among the highest, unless they are half of all that is said. A rank needs no threshold, which would
+        depend on the voice.
+        """
         if kind == "random":
-            return drawn(segments, generator, self.usage)
+            return self._drawn(segments, self.usage, generator)
         if kind == "uniform":
-            return drawn(segments, generator, self.usage > 0)
+            return self._drawn(segments, self.usage > 0, generator)
         if kind == "shuffled":
-            return shuffled(segments, generator)
+            return segments.gather(-1, torch.rand(segments.shape, generator=generator).argsort(-1))
         if kind == "reversed":
             return segments.flip(-1)
         if kind == "swapped":
-            return swapped(segments, generator, self.usage, self.embedding)
+            unit = torch.nn.functional.normalize(self.embedding.float(), dim=-1)
+            candidates = self._drawn(segments.unsqueeze(-1).expand(*segments.shape, CANDIDATES), self.usage, generator)
+            similar = torch.stack([(unit[segments] * unit[codes]).sum(-1) for codes in candidates.unbind(-1)], dim=-1)
+            far = candidates.gather(-1, similar.argsort(-1))[..., : CANDIDATES // 2]
+            choice = torch.randint(CANDIDATES // 2, (*segments.shape, 1), generator=generator)
+            return far.gather(-1, choice).squeeze(-1)
         raise InputError("garbage", kind, "one of " + ", ".join(KINDS))
 
-
-def drawn(codes: Tensor, generator: Generator, weights: Tensor) -> Tensor:
-    """Draw as many codes as `codes` has, each by `weights [codes]` and nothing else.
-
-    With the corpus's usage as weights ("random") no single code gives garbage away, only how codes follow each other. With all
-    used codes alike ("uniform") rare ones do, but to detectors of likely codes nothing is more real.
-    """
-    found = torch.multinomial(weights.double(), codes.numel(), replacement=True, generator=generator)
-    return found.view(codes.shape)
-
-
-def shuffled(codes: Tensor, generator: Generator) -> Tensor:
-    """Put the codes of each segment into any order."""
-    return codes.gather(-1, torch.rand(codes.shape, generator=generator).argsort(-1))
-
-
-def swapped(codes: Tensor, generator: Generator, usage: Tensor, embedding: Tensor) -> Tensor:
-    """Replace each code by one that sounds different.
-
-    Of `CANDIDATES` codes, drawn by `usage`, it is any of that half whose cosine similarity to the replaced code is lower.
-    That is the opposite of PCG's swap (PCG section 4): members of the code's Acoustic Similarity Group, whose swap is
-    harmless, rank among the highest, unless they are half of all that is said. A rank needs no threshold, which would
-    depend on the voice.
-    """
-    unit = torch.nn.functional.normalize(embedding.float(), dim=-1)
-    candidates = drawn(codes.unsqueeze(-1).expand(*codes.shape, CANDIDATES), generator, usage)
-    similar = torch.stack([(unit[codes] * unit[each]).sum(-1) for each in candidates.unbind(-1)], dim=-1)
-    far = candidates.gather(-1, similar.argsort(-1))[..., : CANDIDATES // 2]
-    choice = torch.randint(CANDIDATES // 2, (*codes.shape, 1), generator=generator)
-    return far.gather(-1, choice).squeeze(-1)
+    def _drawn(self, like: Tensor, weights: Tensor, generator: Generator) -> Tensor:
+        """Draw as many codes as `like` has, each by `weights [codes]` and nothing else."""
+        found = torch.multinomial(weights.double(), like.numel(), replacement=True, generator=generator)
+        return found.view(like.shape)
 
 
 OWN = "own"
@@ -119,10 +104,6 @@ class Mix(Checked):
         """The share of the voice's own samples among synthetic segments."""
         return round(1 - sum(self.garbage.values()), 9)
 
-    def kinds(self, count: int, rng: random.Random) -> Counter[str]:
-        """How many of `count` synthetic segments are of each kind of garbage, and how many the voice's own (`OWN`)."""
-        return Counter(rng.choices([OWN, *self.garbage], weights=[self.own, *self.garbage.values()], k=count))
-
 
 @dataclass(frozen=True)
 class Segments:
@@ -134,55 +115,43 @@ class Segments:
     def batch(self, resolution: Resolution, count: int, mix: Mix, garbage: Garbage, rng: random.Random) -> Labelled:
         """`count` segments from anywhere, real and synthetic as `mix` says; garbage is made of other real segments."""
         positives = count // (1 + mix.synthetic)
-        real = self._drawn(False, resolution.span, positives, rng)
+        real = _drawn(self.real, resolution.span, positives, rng)
         synthetic: list[Cut] = []
-        for kind, wanted in mix.kinds(count - positives, rng).items():
-            cuts = self._drawn(kind == OWN, resolution.span, wanted, rng)
-            synthetic += cuts if kind == OWN else _spoilt(cuts, kind, garbage, rng)
+        kinds = rng.choices([OWN, *mix.garbage], weights=[mix.own, *mix.garbage.values()], k=count - positives)
+        for kind, wanted in Counter(kinds).items():
+            cuts = _drawn(self.synthetic if kind == OWN else self.real, resolution.span, wanted, rng)
+            if kind != OWN:
+                generator = torch.Generator().manual_seed(rng.getrandbits(63))
+                made = garbage.of(kind, torch.stack([segment for _, segment in cuts]), generator)
+                cuts = [(number, segment) for (number, _), segment in zip(cuts, made, strict=True)]
+            synthetic += cuts
         return _labelled(real, synthetic)
-
-    @cached_property
-    def _lengths(self) -> tuple[list[int], list[int]]:
-        return [len(u) for u in self.real], [len(u) for u in self.synthetic]
-
-    def _drawn(self, synthetic: bool, span: int, count: int, rng: random.Random) -> "list[Cut]":
-        """Every place of every utterance is as likely as any other."""
-        utterances = self.synthetic if synthetic else self.real
-        places = [max(0, length - span + 1) for length in self._lengths[synthetic]]
-        if not any(places):
-            raise InputError("utterances", f"all shorter than {span} codes", f"some of at least {span} codes")
-        chosen = rng.choices(range(len(utterances)), weights=places, k=count)
-        starts = [(i, rng.randrange(places[i])) for i in chosen]
-        return [(i, utterances[i][s : s + span]) for i, s in starts]
 
     def every(self, resolution: Resolution) -> Labelled:
         """All segments side by side, as many real as synthetic ones."""
-        halves = [_side_by_side(part, resolution.span) for part in (self.real, self.synthetic)]
+        span = resolution.span
+        halves = [
+            [(i, u[s : s + span]) for i, u in enumerate(utterances) for s in range(0, len(u) - span + 1, span)]
+            for utterances in (self.real, self.synthetic)
+        ]
         count = min(map(len, halves))
         if not count:
-            given = f"real or synthetic ones all shorter than {resolution.span} codes"
-            raise InputError("utterances", given, "some that are as long")
+            raise InputError("utterances", f"real or synthetic ones all shorter than {span} codes", "some that are as long")
         return _labelled(*(half[:count] for half in halves))
-
-    def save(self, path: Path) -> None:
-        parts = {"real": self.real, "synthetic": self.synthetic}
-        codes = {name: torch.cat(list(part)).to(torch.int32) for name, part in parts.items()}
-        lengths = {f"{name}_lengths": torch.tensor([len(u) for u in part]) for name, part in parts.items()}
-        write_safetensors(path, codes | lengths)
-
-    @classmethod
-    def load(cls, path: Path) -> "Segments":
-        """Read what `save` wrote; raise AssetError if it is missing or damaged."""
-        try:
-            tensors = load_file(path)
-            parts = [tensors[name].long().split(tensors[f"{name}_lengths"].tolist()) for name in ("real", "synthetic")]
-        except Exception as error:
-            raise AssetError(f"The utterances {path} are missing or damaged ({type(error).__name__}).") from error
-        return cls(*parts)
 
 
 Cut = tuple[int, Tensor]
 """The number of an utterance, and a segment of it `[span]`."""
+
+
+def _drawn(utterances: Sequence[Tensor], span: int, count: int, rng: random.Random) -> list[Cut]:
+    """Cut `count` segments; every place of every utterance is as likely as any other."""
+    places = [max(0, len(utterance) - span + 1) for utterance in utterances]
+    if not any(places):
+        raise InputError("utterances", f"all shorter than {span} codes", f"some of at least {span} codes")
+    chosen = rng.choices(range(len(utterances)), weights=places, k=count)
+    starts = [(i, rng.randrange(places[i])) for i in chosen]
+    return [(i, utterances[i][s : s + span]) for i, s in starts]
 
 
 def _labelled(real: Sequence[Cut], synthetic: Sequence[Cut]) -> Labelled:
@@ -192,17 +161,7 @@ def _labelled(real: Sequence[Cut], synthetic: Sequence[Cut]) -> Labelled:
     return Labelled(torch.stack([segment for _, segment in cuts]), labels, torch.tensor([number for number, _ in cuts]))
 
 
-def _spoilt(cuts: Sequence[Cut], kind: str, garbage: Garbage, rng: random.Random) -> list[Cut]:
-    generator = torch.Generator().manual_seed(rng.getrandbits(63))
-    made = garbage.of(kind, torch.stack([segment for _, segment in cuts]), generator)
-    return [(number, segment) for (number, _), segment in zip(cuts, made, strict=True)]
-
-
-def _side_by_side(utterances: Sequence[Tensor], span: int) -> list[Cut]:
-    return [(i, u[s : s + span]) for i, u in enumerate(utterances) for s in range(0, len(u) - span + 1, span)]
-
-
-RESAMPLES = 100
+RESAMPLES = 1000
 
 
 def held_out_figures(detectors: Detectors, held_out: Segments, garbage: Garbage) -> dict[str, object]:
@@ -233,14 +192,15 @@ def held_out_figures(detectors: Detectors, held_out: Segments, garbage: Garbage)
 
 def _auc(scores: np.ndarray, real: np.ndarray, utterance: np.ndarray) -> dict[str, object]:
     """Return the AUC with its 95 % bootstrap interval; utterances of each kind are resampled separately."""
+    above = (scores[real, None] > scores[~real]) + 0.5 * (scores[real, None] == scores[~real])
+    numbers = [np.unique(utterance[kind], return_inverse=True)[1] for kind in (real, ~real)]
+    members = [np.arange(number.max() + 1)[:, None] == number for number in numbers]  # [utterances, segments]
+    wins, sizes = members[0] @ above @ members[1].T, [of.sum(1) for of in members]
     rng = np.random.default_rng(0)
-    kinds = [[np.flatnonzero(utterance == number) for number in np.unique(utterance[real == kind])] for kind in (0, 1)]
-    draws = []
-    for _ in range(RESAMPLES):
-        rows = np.concatenate([rows[i] for rows in kinds for i in rng.integers(len(rows), size=len(rows))])
-        draws.append(roc_auc_score(real[rows], scores[rows]))
+    times = [rng.multinomial(len(of), np.full(len(of), 1 / len(of)), RESAMPLES) for of in members]
+    draws = ((times[0] @ wins) * times[1]).sum(1) / ((times[0] @ sizes[0]) * (times[1] @ sizes[1]))
     low, high = np.percentile(draws, [2.5, 97.5])
-    return {"auc": round(float(roc_auc_score(real, scores)), 4), "auc_interval": [round(float(low), 4), round(float(high), 4)]}
+    return {"auc": round(float(above.mean()), 4), "auc_interval": [round(float(low), 4), round(float(high), 4)]}
 
 
 def _spoof(scores: np.ndarray) -> float:

@@ -93,7 +93,6 @@ def train_detectors_of(
         train_detector(state, detector.to(device), resolution, train, held_out, garbage, recipe, seed)
         detectors[resolution.name] = detector.cpu().eval()
     save_detectors(out, voice.name, detectors, corpus=corpus_digest(voice.usage))
-    held_out.save(out / "held_out.safetensors")
     write_checksums(out)  # without which they would not load
     figures = held_out_figures(load_detectors(out), held_out, garbage)
     write_json(out / "figures.json", figures)

@@ -20,8 +20,7 @@ from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof
-from pcg.metrics.quality import DNSMOS, Resemblyzer, Similarity
-from pcg.metrics.recording import Recording, Sample
+from pcg.metrics.quality import DNSMOS, Resemblyzer, Sample, Similarity
 from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings
 from pcg.spoof.detectors import save_detectors
@@ -90,7 +89,7 @@ def test_the_judges_are_those_of_an_evaluation(spec: WorkerSpec, synthesizer: Sy
     worker = replace(spec, dnsmos=True).load()
     result = worker.run(unit(AR))
     take, codec = synthesizer.take(SAID.text, unit(AR).settings, "one"), synthesizer.voice.codec
-    reference = Recording(codec.decode(synthesizer.voice.reference("one").codes).numpy(), codec.sample_rate)
+    reference = codec.decode(synthesizer.voice.reference("one").codes).numpy()
     sample = Sample(take.audio, take.sample_rate, SAID.text, reference)
     assert len(take.audio) < DNSMOS.SEGMENT
     window = replace(sample, samples=np.tile(take.audio, 9)[: DNSMOS.SEGMENT])

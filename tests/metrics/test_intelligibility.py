@@ -6,7 +6,7 @@ import pytest
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import Errors, char_errors, comparable, misheard_words, pooled, spoken_words, word_errors
-from pcg.metrics.recording import JUDGE_RATE, for_judges
+from pcg.metrics.quality import JUDGE_RATE, for_judges
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pcg.cli import main
 from pcg.errors import InputError
 from pcg.files import LIST
 from pcg.spoof.detectors import RESOLUTIONS, DetectorConfig, load_detectors
-from pcg.spoof.segments import Segments
 from pcg.synthesis.voice import load_voice
 from pcg.training.corpus import write_shard
 from pcg.training.detectors import DetectorRecipe, identity, train_detectors_of
@@ -37,11 +36,8 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     figures = train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY)
     assert set(figures) == {"detectors", *(r.name for r in RESOLUTIONS), "garbage"}
     listed = {line.split("  ")[1] for line in (tmp_path / LIST).read_text().splitlines()}
-    assert {"MODEL_CARD.md", "figures.json", "held_out.safetensors", "m50/model.safetensors"} <= listed
+    assert {"MODEL_CARD.md", "figures.json", "m50/model.safetensors"} <= listed
     assert load_detectors(tmp_path).codes == voice.codec.codebook_size
-    held_out = Segments.load(tmp_path / "held_out.safetensors")
-    assert len(held_out.real) == 12
-    assert all(0 <= int(u.max()) < voice.codec.codebook_size for u in held_out.synthetic)
     card = (tmp_path / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "license: apache-2.0" in card
     assert f"| M50 | {figures['M50']['auc']:.3f} |" in card

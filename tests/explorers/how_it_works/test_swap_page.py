@@ -24,7 +24,7 @@ from explorers.judging import Judges
 from explorers.session import Session, ShownTake
 from pcg.analysis.audition import mel_distance
 from pcg.errors import PCGError
-from pcg.metrics.recording import Recording, Sample
+from pcg.metrics.quality import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -52,10 +52,10 @@ class Loudness:
         self._relative = relative
 
     def measure(self, batch: Sequence[Sample]) -> list[float]:
-        return [self._of(s) - (self._of(s.reference) if self._relative else 0.0) for s in batch]
+        return [self._of(s.samples) - (self._of(s.reference) if self._relative else 0.0) for s in batch]
 
-    def _of(self, sound: Recording) -> float:
-        return float(np.abs(sound.samples).mean())
+    def _of(self, samples: np.ndarray) -> float:
+        return float(np.abs(samples).mean())
 
 
 def parrots() -> Judges:

@@ -21,7 +21,7 @@ from explorers.shared.verdict import Measured, shipped
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
 from pcg.metrics.intelligibility import Errors
-from pcg.metrics.recording import Sample
+from pcg.metrics.quality import Sample
 from pcg.saved_take import Origin, Stored, read_link, write_link
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import EXACT, METHODS, Settings
