@@ -1,14 +1,13 @@
 """The page: composes the explorers over one synthesizer. `python app.py` serves it, here or as a Hugging Face Space."""
 
-import explorers.startup  # noqa: F401 - before gradio
+import explorers  # noqa: F401 - before gradio
 
 # isort: split
 import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from time import sleep
@@ -39,7 +38,7 @@ from pcg.errors import InputError, PCGError
 from pcg.saved_take import Origin
 from pcg.serving.protection import LIMITS, own_folder
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, load_voice
+from pcg.synthesis.voice import AUTO, EMBEDDED, load_voice
 
 TITLE = "PCG Lab"
 IN_ITS_PLACE = "The embedded voice is used instead."
@@ -84,12 +83,11 @@ def build_page(
                 with gr.Tab("Swap test", elem_id="swap") as part:
                     swap = create_swap(synthesizer, load_judges, session, listen.in_hand)
                     share_controls([how, part], listen.controls, swap)
-        with gr.Tab("Results", elem_id="results-tab") as results, gr.Tabs(elem_classes="lab-parts"):
+        with gr.Tab("Results", elem_id="results-tab"), gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
                 create_results(page, synthesizer, spec)
-            with gr.Tab("Listening test", elem_id="listening") as part:
-                test = create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speaker.speak)
-                share_controls([results, part], listen.controls, test)
+            with gr.Tab("Listening test", elem_id="listening"):
+                create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speaker.speak)
         if recogniser.is_dir() or can_judge(synthesizer):
             with gr.Tab("More", elem_id="more-tab") as more, gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
@@ -108,17 +106,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # The thread that decodes would else wait up to 5 ms a round for those that make sounds and draw, and is timed.
     sys.setswitchinterval(SWITCH_SECONDS)
+    trouble, draft = "", options.draft
     try:
-        voice, trouble = _load(options)
+        try:
+            voice = load_voice(options.model, options.device, draft, options.precision)
+        except PCGError as error:  # a running page can show what went wrong
+            voice, draft, trouble = load_voice(), AUTO, f"{error} {IN_ITS_PLACE}"
+            print(error, file=sys.stderr)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds, exact_only=options.exact_only)
-        with _with_own_files():
-            app = build_page(synthesizer, trouble=trouble, draft=AUTO if trouble else options.draft)
+        # Takes and uploads lie in a folder of this process, which removes them when it is stopped.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        with own_folder("pcg-lab") as folder:
+            os.environ[FILES] = str(folder)
+            page = build_page(synthesizer, trouble=trouble, draft=draft)
             if options.mcp:
-                offer_tools(app)
+                offer_tools(page)
             try:
-                _serve(app, options, synthesizer)
+                _serve(page, options, synthesizer)
             finally:
-                app.settle()
+                page.settle()
     except PCGError as error:
         print(error, file=sys.stderr)
         return 2
@@ -127,46 +133,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-@contextmanager
-def _with_own_files() -> Iterator[None]:
-    """Meanwhile takes and uploads lie in a folder of this process, which removes them when it is stopped."""
-    before, variable = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)), os.environ.get(FILES)
-    try:
-        with own_folder("pcg-lab") as folder:
-            os.environ[FILES] = str(folder)
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        os.environ.pop(FILES)
-        os.environ |= {FILES: variable} if variable else {}
-
-
-def _load(options: argparse.Namespace) -> tuple[Voice, str]:
-    """The requested voice, or else the embedded one and the reason: a running page can show what went wrong."""
-    try:
-        return load_voice(options.model, options.device, options.draft, options.precision), ""
-    except PCGError as error:
-        voice = load_voice()
-        print(error, file=sys.stderr)
-        return voice, f"{error} {IN_ITS_PLACE}"
-
-
-def _serve(app: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
-    """Open the page, then warm up, when a browser that waited for it has drawn it: the example can be played meanwhile. The
-    first takes of a process are slow."""
+def _serve(page: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
+    """Open the page, then warm up, as the first takes of a process are slow; the example can be played meanwhile."""
     served = {"server_name": options.host, "server_port": options.port, "share": options.share}
-    served["prevent_thread_lock"] = True
     try:
-        app.launch(**served, **launch_options(tuple(options.allow_host), options.mcp))
+        page.launch(**served, prevent_thread_lock=True, **launch_options(tuple(options.allow_host), options.mcp))
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
     if options.mcp:
-        choose_tools(app)
+        choose_tools(page)
     if not is_lent():
         sleep(OPENING_SECONDS)
         synthesizer.warm_up()
-    app.block_thread()
+    page.block_thread()
 
 
 def _parser() -> argparse.ArgumentParser:

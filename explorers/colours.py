@@ -1,7 +1,5 @@
 """How the page draws: Okabe and Ito's colours, the one of each method, and what all plotly figures share."""
 
-from dataclasses import dataclass
-
 from pcg.spoof.detectors import M10, M25, M50, M50_10, M50_25
 
 BLUE, VERMILION, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#D55E00", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
@@ -12,37 +10,24 @@ SOUND_COLOUR, WAVE_COLOUR = ORANGE, "#9aa0a6"
 METHODS = {"ar": INK, "sd": PURPLE, "ssd": VERMILION, "pcg": BLUE}
 
 
-@dataclass(frozen=True)
-class Line:
-    """The look of a curve: its colour on the light and on the dark ground, and its dashes in pixels, none for a whole line."""
-
-    light: str
-    dark: str
-    dashes: tuple[int, ...] = ()
-
-
-# Of the spoof detectors, by resolution: no colour and no dash stands twice.
+# Of the spoof detectors on the light and on the dark ground, and their dashes in pixels: no colour and no dash stands twice.
 DETECTORS = {
-    M50.name: Line("#0072b2", "#56b4e9"),
-    M25.name: Line("#c24e00", "#ff8a3d", (7, 3)),
-    M10.name: Line("#6f757d", "#a5abb3", (2, 2)),
-    M50_25.name: Line("#007a59", "#2cc79a", (10, 3, 2, 3)),
-    M50_10.name: Line("#a8548a", "#dd9cc2", (4, 5)),
+    M50.name: ("#0072b2", "#56b4e9", ""),
+    M25.name: ("#c24e00", "#ff8a3d", "7px,3px"),
+    M10.name: ("#6f757d", "#a5abb3", "2px,2px"),
+    M50_25.name: ("#007a59", "#2cc79a", "10px,3px,2px,3px"),
+    M50_10.name: ("#a8548a", "#dd9cc2", "4px,5px"),
 }
 
 
-def method_styles() -> str:
-    """The colours as variables of the style sheets: `--method-ar` and so on."""
-    declared = "".join(f"--method-{method}: {colour}; " for method, colour in METHODS.items())
-    return f":root {{ {declared}}}"
-
-
-def detector_styles() -> str:
-    """The lines of the spoof detectors as variables of the style sheets: `--spoof-M50-25` and `--spoof-M50-25-dashes` for
-    M50<-25, and so on."""
-    lines = {f"--spoof-{name.replace('<-', '-')}": line for name, line in DETECTORS.items()}
-    light = "".join(f"{name}: {line.light}; {name}-dashes: {_dashes(line)}; " for name, line in lines.items())
-    dark = "".join(f"{name}: {line.dark}; " for name, line in lines.items())
+def css_variables() -> str:
+    """The colours as variables of the style sheets: `--method-ar`; `--spoof-M50-25` and `--spoof-M50-25-dashes` for M50<-25."""
+    light = "".join(f"--method-{method}: {colour}; " for method, colour in METHODS.items())
+    dark = ""
+    for name, (on_light, on_dark, dashes) in DETECTORS.items():
+        variable = f"--spoof-{name.replace('<-', '-')}"
+        light += f"{variable}: {on_light}; {variable}-dashes: {dashes or 'none'}; "
+        dark += f"{variable}: {on_dark}; "
     return f":root {{ {light}}} .dark {{ {dark}}}"
 
 
@@ -51,10 +36,6 @@ def swatch_html(name: str) -> str:
     other names, such as the draft "pcg". Decoration, as the name says the same."""
     colour = {method.upper(): colour for method, colour in METHODS.items()}.get(name.partition(",")[0])
     return f'<i class="swatch" style="background: {colour}" aria-hidden="true"></i>' if colour else ""
-
-
-def _dashes(line: Line) -> str:
-    return " ".join(map(str, line.dashes)) or "none"
 
 
 GRID = "rgba(125, 130, 136, 0.25)"

@@ -1,27 +1,14 @@
 """The judges of sounds: words, speaker and quality, and their verdicts on the takes of the page. Knows nothing of gradio."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
-from pcg.metrics.intelligibility import NORMALISED, Errors, Judge, char_errors, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Metric, Resemblyzer, Sample, Similarity, for_judges
-from pcg.synthesis.synthesizer import Synthesizer
-
-
-@dataclass(frozen=True)
-class JudgedTake:
-    """The judges' figures of one sound. similarity: of the speaker to a reference, None without one; dnsmos: 1 to 5."""
-
-    heard: str
-    words: Errors
-    characters: Errors
-    similarity: float | None
-    dnsmos: float
 
 
 class Judges:
@@ -43,33 +30,26 @@ class Judges:
             "DNSMOS": self._quality.name,
         }
 
-    def verdicts(self, samples: Sequence[Sample]) -> list[JudgedTake]:
-        """The verdict on each of `samples`, which have a text, and a reference where their speaker is to be compared."""
-        compared = [i for i, sample in enumerate(samples) if sample.reference is not None]
-        alike = dict(zip(compared, self._speaker.measure([samples[i] for i in compared]), strict=True))
-        sounds = [for_judges(sample.samples, sample.sample_rate) for sample in samples]
-        judged = zip(samples, self._words.transcribe(sounds, JUDGE_RATE), self._quality.measure(samples), strict=True)
-        return [
-            JudgedTake(shown, word_errors(sample.text, shown), char_errors(sample.text, shown), alike.get(i), mos)
-            for i, (sample, shown, mos) in enumerate(judged)
-        ]
+    def verdicts(self, samples: Sequence[Sample]) -> list[tuple[str, dict[str, float]]]:
+        """The words that were heard in each of `samples`, which have a text and a reference, and its figures."""
+        sounds, verdicts = [for_judges(sample.samples, sample.sample_rate) for sample in samples], []
+        measured = self._words.transcribe(sounds, JUDGE_RATE), self._speaker.measure(samples), self._quality.measure(samples)
+        for sample, heard, similarity, dnsmos in zip(samples, *measured, strict=True):
+            rates = {"wer": word_errors(sample.text, heard).rate, "cer": char_errors(sample.text, heard).rate}
+            verdicts.append((heard, {**rates, "similarity": similarity, "dnsmos": dnsmos}))
+        return verdicts
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
         """The words of a sound `[N]`, by the judge of words."""
         return self._words.transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
 
 
-def judge_takes(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: Session
-) -> Iterator[tuple[Path, JudgedTake]]:
-    """Judge the takes on the cards of `session` that have no verdict yet, one by one.
+def judge_takes(load_judges: Callable[[], Judges], session: Session) -> Iterator[tuple[Path, str]]:
+    """Transcribe the takes on the cards of `session` that were not heard yet, one by one; yields the file and the words.
 
     `load_judges` is called when there is something to judge. Closing the generator stops the work after the current take.
     """
-    for card in session.cards.values():
-        sound = card.shown.sound
-        if sound and sound not in session.verdicts and sound.is_file():
-            take, speaker = card.shown.with_sound(), card.shown.speaker(synthesizer.voice.references)
-            codes = speaker.codes.tolist()
-            voice = synthesizer.decode(codes, speaker) if codes else None
-            yield sound, load_judges().verdicts([Sample(take.audio, take.sample_rate, take.text, voice)])[0]
+    for shown in session.cards.values():
+        if shown.sound and shown.sound not in session.heard and shown.sound.is_file():
+            take = shown.with_sound()
+            yield shown.sound, load_judges().transcribe(take.audio, take.sample_rate)

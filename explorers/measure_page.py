@@ -1,11 +1,10 @@
-"""`python -m explorers.measure_page --times`: a page of its own, measured in Chromium; JSON on the last line.
+"""`python -m explorers.measure_page`: a page of its own, measured in Chromium; JSON on the last line.
 
-Seconds are medians: from the start of the process to a player that can be pressed, from a press to the first sound. What axe
-and the keyboard find is tested (`tests/explorers/listen/test_listen_page.py`). Chromium is on the path, or named by CHROMIUM.
-Times are valid only on an otherwise idle computer.
+Seconds are medians from a press to the first sound. What axe and the keyboard find is tested
+(`tests/explorers/listen/test_listen_page.py`). Chromium is on the path, or named by CHROMIUM. Times are valid only on an
+otherwise idle computer.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -34,32 +33,31 @@ READY = ".stage-play:not([disabled])"
 STAGE = "document.querySelector('.stage').dataset"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser("python -m explorers.measure_page", description="Measure the page in Chromium.")
-    parser.add_argument("--times", action="store_true", help="measure what a visitor waits for, too")
-    print(json.dumps(measure(REPEATS if parser.parse_args().times else 0)))
-
-
-def measure(repeats: int) -> dict[str, object]:
-    """Measure the sizes and console messages of the page, and with `repeats` the times."""
+def measure() -> dict[str, object]:
+    """Measure the sizes and console messages of the page, and what a visitor waits for."""
     from playwright.sync_api import sync_playwright
 
-    figures: dict[str, object] = {"console_messages": (console := [])}
-    with sync_playwright() as playwright:
+    console: list[str] = []
+    figures: dict[str, object] = {"console_messages": console}
+    acts: dict[str, Callable[[Page], None]] = {
+        "play_first_sound_seconds": lambda page: page.click(READY),
+        "generate_first_sound_seconds": lambda page: page.click("#run"),
+        "theta_first_sound_seconds": lambda page: page.locator("#theta input[type=range]").press("ArrowLeft"),
+    }
+    with sync_playwright() as playwright, page_process() as address:
         program = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        if repeats:
-            figures["up_seconds"] = median(_start(browser) for _ in range(repeats))
-        with page_process() as address:
-            page = opened(browser, address, LAPTOP, console)
-            figures["listen_height_1440"] = page.evaluate("document.documentElement.scrollHeight")
-            figures |= _times(page, repeats) if repeats else {}
-            phone = opened(browser, address, PHONE, console)
-            figures["phone_player_y"] = phone.locator(READY).first.bounding_box()["y"]
-            for each in (page, phone):  # before the server is gone, which is no fault of the page
-                each.close()
+        page = opened(browser, address, LAPTOP, console)
+        figures["listen_height_1440"] = page.evaluate("document.documentElement.scrollHeight")
+        for _ in range(2):  # the first sound of a browser waits for its sound card
+            page.click(READY)
+        page.click("#knobs > button")
+        for name, act in acts.items():
+            figures[name] = round(median(_seconds_until_heard(page, act) for _ in range(REPEATS)), 3)
+        phone = opened(browser, address, PHONE, console)
+        figures["phone_player_y"] = phone.locator(READY).first.bounding_box()["y"]
         browser.close()
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+    return figures
 
 
 @contextmanager
@@ -93,32 +91,10 @@ def opened(browser: "Browser", address: str, size: tuple[int, int], console: lis
     return page
 
 
-def _start(browser: "Browser") -> float:
-    begun, page = perf_counter(), browser.new_page()
-    with page_process() as address:
-        page.goto(address, timeout=1e3 * PATIENCE_SECONDS, wait_until="commit")
-        page.locator(READY).first.wait_for(timeout=1e3 * PATIENCE_SECONDS)
-        seconds = perf_counter() - begun
-        page.close()
-    return seconds
-
-
-def _times(page: "Page", repeats: int) -> dict[str, float]:
-    for _ in range(2):  # the first sound of a browser waits for its sound card
-        page.click(READY)
-    page.click("#knobs > button")
-    acts: dict[str, Callable[[], None]] = {
-        "play_first_sound_seconds": lambda: page.click(READY),
-        "generate_first_sound_seconds": lambda: page.click("#run"),
-        "theta_first_sound_seconds": lambda: page.locator("#theta input[type=range]").press("ArrowLeft"),
-    }
-    return {name: median(_until_heard(page, act) for _ in range(repeats)) for name, act in acts.items()}
-
-
-def _until_heard(page: "Page", act: Callable[[], None]) -> float:
+def _seconds_until_heard(page: "Page", act: Callable[["Page"], None]) -> float:
     """Seconds from `act` to the first sound, as the page reports it; nothing sounds and nothing is timed before and after."""
     page.evaluate(f"delete {STAGE}.first")
-    act()
+    act(page)
     seconds = float(page.wait_for_function(f"{STAGE}.first").json_value())
     page.wait_for_function(f"{STAGE}.running === 'false'")
     page.wait_for_timeout(LISTENING_MS)
@@ -127,4 +103,4 @@ def _until_heard(page: "Page", act: Callable[[], None]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure()))

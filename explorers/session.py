@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from pcg.errors import InputError, PCGError
 from pcg.settings import METHODS, Settings
 from pcg.take import Take, pack_take, unpack_take
 from pcg.text.prompt import Reference
-
-if TYPE_CHECKING:
-    from explorers.judging import JudgedTake
 
 CARDS = METHODS
 GONE = "This take is no longer kept: generate it again."
@@ -40,13 +36,9 @@ def speed_up(take: Take, ar: Take) -> float | None:
 class ShownTake:
     """A take on the page, packed into a few kilobytes.
 
-    Attributes:
-        packed: the take without its sound (`pcg.take`).
-        samples: the length of its sound.
-        sound: its WAV file; None where it is silent.
-        reference: the visitor's own voice, if that spoke it.
-        speed_up: tokens per second over AR of the same run.
-        recorded: whether it belongs to the shipped example.
+    packed: the take without its sound (`pcg.take`); samples, sound: the length of its sound, and its WAV file, None where it is
+    silent. reference: the visitor's own voice, if that spoke it. speed_up: tokens per second over AR of the same run. recorded:
+    whether it belongs to the shipped example. number: counts the takes of a page from 1.
     """
 
     packed: bytes = field(repr=False, compare=False)
@@ -55,6 +47,7 @@ class ShownTake:
     reference: Reference | None = field(default=None, repr=False, compare=False)
     speed_up: float | None = None
     recorded: bool = False
+    number: int = 0
 
     @classmethod
     def of(cls, take: Take, sound: Path | None = None, reference: Reference | None = None) -> "ShownTake":
@@ -88,115 +81,70 @@ def _unpacked(packed: bytes, samples: int) -> Take:
     return unpack_take(packed, np.broadcast_to(np.float32(0), samples))
 
 
-@dataclass(frozen=True)
-class Card:
-    """The newest take of a method. outdated: the last request had another task."""
-
-    shown: ShownTake
-    outdated: bool = False
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A take in the history. number: counts the takes of a page from 1."""
-
-    number: int
-    shown: ShownTake
-
-
 @dataclass(frozen=True, eq=False)
 class Session:
     """The takes of one visitor's page. Compared by identity, by which gradio sees that it changed.
 
-    Attributes:
-        cards: the newest take of each method.
-        history: the last REMEMBERED takes, the oldest first.
-        held: the number of a take of the history that was taken in hand again; None while a card's take is in hand.
-        verdicts: what the judges measured, by the file of the sound.
+    cards: the newest take of each method; outdated: those with another task than the last request. history: the last REMEMBERED
+    takes, the oldest first; held: the number of one that was taken in hand again, None while a card is in hand. heard: by the
+    judge, the words of each file.
     """
 
-    cards: Mapping[str, Card] = field(default_factory=dict)
-    history: tuple[Kept, ...] = ()
+    cards: Mapping[str, ShownTake] = field(default_factory=dict)
+    outdated: frozenset[str] = frozenset()
+    history: tuple[ShownTake, ...] = ()
     held: int | None = None
-    verdicts: Mapping[Path, "JudgedTake"] = field(default_factory=dict)
-
-    @classmethod
-    def of_recorded(
-        cls, takes: Mapping[str, Take], sounds: Mapping[str, Path], verdicts: Mapping[Path, "JudgedTake"] | None = None
-    ) -> "Session":
-        """Return the session of takes that were made earlier, all in one run, and their files."""
-        session = cls(verdicts=dict(verdicts or {}))
-        for method, take in takes.items():
-            ratio = speed_up(take, takes["ar"])
-            shown = replace(ShownTake.of(take, sounds[method]), speed_up=ratio, recorded=True)
-            session = replace(session._remembering(shown), cards={**session.cards, method: Card(shown)})
-        return session
+    heard: Mapping[Path, str] = field(default_factory=dict)
 
     def with_marks(self, task: tuple[object, ...], renewed: Collection[str] = ()) -> "Session":
         """Mark the cards that are being renewed or have another task; one of the cards is in hand again."""
-        cards = {key: Card(card.shown, key in renewed or card.shown.task != task) for key, card in self.cards.items()}
-        return replace(self, cards=cards, held=None)
+        outdated = frozenset(key for key, shown in self.cards.items() if key in renewed or shown.task != task)
+        return replace(self, outdated=outdated, held=None)
 
     def with_take(self, shown: ShownTake) -> "Session":
-        """Add a take on its method's card, compared with AR's card if that has the same task and is not outdated."""
-        method, ar = shown.take.settings.method, self.cards.get("ar")
-        if method == "ar":
-            shown = replace(shown, speed_up=1.0)
-        elif ar and not (ar.outdated or ar.shown.recorded) and ar.shown.task == shown.task:
-            shown = replace(shown, speed_up=speed_up(shown.take, ar.shown.take))
+        """Add a take on its method's card and to the history, where it replaces an equal one.
+
+        It is compared with AR's card if that has the same task and is not outdated.
+        """
+        settings, ar = shown.take.settings, self.cards.get("ar")
+        method, number = settings.method, self.history[-1].number + 1 if self.history else 1
+        shown = replace(shown, number=number, speed_up=1.0 if method == "ar" else shown.speed_up)
+        comparable = ar and method != "ar" and "ar" not in self.outdated and ar.recorded == shown.recorded
+        if comparable and ar.task == shown.task:
+            shown = replace(shown, speed_up=speed_up(shown.take, ar.take))
         others = {key: card for key, card in self.cards.items() if key != method}
-        return replace(self._remembering(shown), cards={**others, method: Card(shown)})
 
-    def _remembering(self, shown: ShownTake) -> "Session":
-        """Add a take to the history, in place of an equal one."""
-        number = self.history[-1].number + 1 if self.history else 1
-        others = [kept for kept in self.history if not _is_again(kept.shown, shown)]
-        return replace(self, history=(*others, Kept(number, shown))[-REMEMBERED:])
+        def is_again(old: ShownTake) -> bool:
+            before = old.take.settings
+            # AR gives the same take with any settings of the other methods.
+            alike = before.method == method and (method == "ar" or before == settings)
+            return alike and old.task == shown.task and not old.recorded
 
-    def with_verdict(self, sound: Path, verdict: "JudgedTake") -> "Session":
-        known = {kept.shown.sound for kept in self.history}
-        verdicts = {path: judged for path, judged in self.verdicts.items() if path in known}
-        return replace(self, verdicts={**verdicts, sound: verdict})
+        history = (*(old for old in self.history if not is_again(old)), shown)[-REMEMBERED:]
+        return replace(self, cards={**others, method: shown}, outdated=self.outdated - {method}, history=history)
 
-    def verdict(self, shown: ShownTake) -> "JudgedTake | None":
-        return self.verdicts.get(shown.sound) if shown.sound else None
-
-    def kept(self, number: object) -> Kept:
-        """Return the take of that number in the history; raise InputError where there is none."""
-        for kept in self.history:
-            if kept.number == number and type(number) is int:
-                return kept
-        raise InputError("take", str(number)[:40], "the number of a take in the history")
-
-    def number_of(self, shown: ShownTake | None) -> int | None:
-        """Return the number of that take in the history; None where it is gone."""
-        return next((kept.number for kept in self.history if kept.shown is shown), None)
+    def with_transcript(self, sound: Path, words: str) -> "Session":
+        known = {shown.sound for shown in self.history}
+        return replace(self, heard={path: said for path, said in self.heard.items() if path in known} | {sound: words})
 
     def holding(self, number: object) -> "Session":
-        """Take a take of the history in hand."""
-        return replace(self, held=self.kept(number).number)
+        """Take a take of the history in hand; raise InputError where there is none of that number."""
+        if type(number) is not int or all(shown.number != number for shown in self.history):
+            raise InputError("take", str(number)[:40], "the number of a take in the history")
+        return replace(self, held=number)
 
     def in_hand(self, key: str) -> ShownTake | None:
         """Return the take of the history that is held; else that of the card `key`, of PCG, or of the newest card."""
-        if held := [kept.shown for kept in self.history if kept.number == self.held]:
+        if held := [shown for shown in self.history if shown.number == self.held]:
             return held[0]
-        card = self.cards.get(key) or self.cards.get("pcg") or next(reversed(self.cards.values()), None)
-        return card.shown if card else None
-
-
-def _is_again(old: ShownTake, new: ShownTake) -> bool:
-    """Return whether a take repeats another; AR does so with any settings of the other methods."""
-    before, settings = old.take.settings, new.take.settings
-    alike = before.method == settings.method and (settings.method == "ar" or before == settings)
-    return alike and old.task == new.task and not old.recorded
+        return self.cards.get(key) or self.cards.get("pcg") or next(reversed(self.cards.values()), None)
 
 
 class Turn:
     """Counts the runs on one visitor's page: a run that sees a higher number has been replaced, and stops.
 
-    Attributes:
-        session: the takes of the current run so far, None before the first; the page gets them when the run ends.
-        stopped: the takes of the run that was stopped last.
+    session: the takes of the current run so far, None before the first; the page gets them when the run ends. stopped: those of
+    the run that was stopped last.
     """
 
     def __init__(self) -> None:

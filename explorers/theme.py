@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from explorers.colours import SOUND_COLOUR, detector_styles, method_styles
+from explorers.colours import SOUND_COLOUR, css_variables
 from explorers.requests import app_options
 from pcg.serving.protection import LIMITS
 
@@ -46,25 +46,9 @@ COLOURS = {
 
 def launch_options(hosts: tuple[str, ...] = (), mcp: bool = False) -> dict[str, object]:
     """Return the options of a page with our own style and limited requests. hosts: its names; mcp: whether it offers tools."""
-    return {
-        "theme": _theme(),
-        "css": f"{method_styles()} {detector_styles()}",
-        "css_paths": [HERE / f"{name}.css" for name in STYLES],
-        "max_file_size": "20mb",
-        "footer_links": ["api", "settings"],
-        "run_history": False,
-        "ssr_mode": False,
-        "favicon_path": HERE / "icon.png",
-        "state_session_capacity": LIMITS.sessions,
-        "app_kwargs": app_options(hosts, mcp=mcp),
-        "mcp_server": mcp,
-    }
-
-
-def _theme() -> gr.themes.Base:
     light = {name: pair[0] for name, pair in COLOURS.items()}
     dark = {f"{name}_dark": pair[1] for name, pair in COLOURS.items()}
-    return gr.themes.Base(
+    theme = gr.themes.Base(
         primary_hue=gr.themes.colors.amber,
         neutral_hue=gr.themes.colors.stone,
         spacing_size=gr.themes.sizes.spacing_sm,
@@ -73,3 +57,16 @@ def _theme() -> gr.themes.Base:
         font=["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"],
         font_mono=["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "DejaVu Sans Mono", "monospace"],
     ).set(block_info_text_size="12px", block_title_text_weight="550", input_border_width="1px", **light, **dark)
+    return {
+        "theme": theme,
+        "css": css_variables(),
+        "css_paths": [HERE / f"{name}.css" for name in STYLES],
+        "max_file_size": "20mb",
+        "footer_links": ["api", "settings"],
+        "run_history": False,
+        "ssr_mode": False,
+        "favicon_path": HERE / "icon.png",
+        "state_session_capacity": LIMITS.sessions,
+        "app_kwargs": app_options(hosts),
+        "mcp_server": mcp,
+    }

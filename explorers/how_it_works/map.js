@@ -16,21 +16,6 @@ let points, sizes, plotly, chosen = null;
 const format = (number) => number.toLocaleString("en");
 const tokens = (number) => `${format(number)} token${number === 1 ? "" : "s"}`;
 
-/** Unpack the columns of explorers.how_it_works.map.pack. */
-async function unpack(text, count) {
-  const deflated = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const columns = [];
-  for (let start = 0; start < bytes.length; start += 4 * count) {
-    const column = new Uint32Array(count);
-    for (let plane = 0; plane < 4; plane++)
-      for (let i = 0; i < count; i++) column[i] |= bytes[start + plane * count + i] << (8 * plane);
-    columns.push(column);
-  }
-  return columns;
-}
-
 /** The FSQ digit at `place` of a token. */
 function digit(token, place) {
   return Math.floor(token / points.levels.slice(0, place).reduce((product, level) => product * level, 1)) % points.levels[place];
@@ -40,8 +25,8 @@ function digit(token, place) {
 function colouring() {
   const [kind, place] = parts.colour.value.split(" ");
   const each = (value) => Array.from({ length: points.count }, (_, token) => value(token));
-  if (kind === "size") return { values: Array.from(sizes[0]), title: "tokens in the group" };
-  if (kind === "count") return { values: each((t) => sizes[0][t] - sizes[1][t]), title: "groups that hold it" };
+  if (kind === "size") return { values: sizes.groups, title: "tokens in the group" };
+  if (kind === "count") return { values: sizes.counts, title: "groups that hold it" };
   if (kind === "digit") return { values: each((t) => digit(t, Number(place))), names: Array.from({ length: points.levels[place] }, (_, i) => `${i}`) };
   const fate = new Uint8Array(points.count);
   for (const [place, key] of ["tokens", "accepted", "rejected"].entries())
@@ -143,7 +128,7 @@ const choose = (token) => trigger("pick", { token });
 function tellSelection(picked) {
   const inside = picked.filter(({ curveNumber }) => curveNumber === ALL).map(({ pointIndex }) => pointIndex);
   if (!inside.length) return say("No tokens in the lasso.");
-  const mean = inside.reduce((sum, token) => sum + sizes[0][token], 0) / inside.length;
+  const mean = inside.reduce((sum, token) => sum + sizes.groups[token], 0) / inside.length;
   say(`In the lasso: ${tokens(inside.length)}, groups of ${mean.toFixed(1)} on average.`);
 }
 
@@ -223,22 +208,20 @@ async function load(address) {
 }
 
 const tellAbout = () => { parts.about.textContent = props.about ?? ""; };
-const readSizes = async () => { sizes = await unpack(props.sizes, points.count); };
+const readSizes = () => { sizes = JSON.parse(props.sizes); };
 
 async function start() {
   try {
     const [answer, library] = await Promise.all([fetch(props.value.points.url), window.Plotly ?? load(props.value.plotly.url)]);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     [points, plotly] = [await answer.json(), library];
-    const [x, y, usage] = await unpack(points.columns, points.count);
-    Object.assign(points, { x, y, usage });
-    await readSizes();
+    readSizes();
     offerColours();
     await draw();
     listen();
     light();
     watch("scene", light);
-    watch("sizes", async () => { await readSizes(); recolour(); });
+    watch("sizes", () => { readSizes(); recolour(); });
     watch("take", recolour);
     watch("about", tellAbout);
     tellAbout();

@@ -1,8 +1,6 @@
 """The map of the tokens: every token a point, its group at theta, and its sound. Drawn by plotly in `map.js`."""
 
-import base64
 import json
-import zlib
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
@@ -11,11 +9,10 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 import numpy as np
 import plotly
-from gradio.components import Component
 
 from explorers.errors import check_whole, showing_errors
 from explorers.session import Session, ShownTake
-from explorers.shared.controls import pcm, player, similarity_choice
+from explorers.shared.controls import event_values, pcm, player, setting
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
 from pcg.analysis.audition import REPEATS, Audition, alone, guarded, in_context
@@ -27,10 +24,10 @@ from pcg.settings import Settings, bounds
 from pcg.synthesis.synthesizer import CONTEXT_TOKENS, Synthesizer
 
 HERE, PLOTLY = Path(__file__).parent, Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-PICK = "pick"
 MOST_MEMBERS = 3000
 HEADING = f"""<header class="title"><h2>Map of the tokens<small>similar tokens form a {term_html("group")}</small></h2>
 <p>Every point is a token; near points are similar. Click one: its group at theta lights up, and can be heard.</p></header>"""
+PLAYERS = {"alone": "The token alone", "context": "In the sentence, for every member of its group"}
 PROMPT = '<p class="map-note">Choose a token, then press “Hear it”.</p>'
 NO_TAKE = "There is no take yet: generate one to hear the token in a sentence."
 # A click does not wait for a take that is being generated.
@@ -93,18 +90,6 @@ def token_group(synthesizer: Synthesizer, token: object, theta: float, similarit
     }
 
 
-def pack(*columns: np.ndarray) -> str:
-    """Pack columns of whole numbers below 2^32: base64 of the deflated bytes, all lowest bytes of a column first."""
-    planes = [column.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes() for column in columns]
-    return base64.b64encode(zlib.compress(b"".join(planes))).decode("ascii")
-
-
-def group_sizes(groups: Groups) -> str:
-    """Pack |G(t)| and |G(t)| - N(t) of every code t; the difference is mostly 0 and packs better than N(t)."""
-    sizes = groups.sizes[groups.group_of_centre][:-1].numpy()
-    return pack(sizes, sizes - groups.count[:-1].numpy().astype(np.int64))
-
-
 def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None:
     """Return the tokens of a take, and its drafted tokens that were accepted and rejected, without the end of speech."""
     if shown is None:
@@ -119,20 +104,15 @@ def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None
 
 
 def write_points(synthesizer: Synthesizer, path: Path) -> None:
-    """Write what never changes on the map: places and uses of all codes as packed columns, and the FSQ levels."""
+    """Write what never changes on the map: the places of all codes, and the FSQ levels."""
     atlas, voice = synthesizer.atlas(), synthesizer.voice
     places = np.stack([atlas.x.numpy(), atlas.y.numpy()])
     # Unused codes are their own nearest, and lie on a wide ring: here, on the border.
     used = places[:, atlas.nearest[:, 0].numpy() != np.arange(places.shape[1])]
     low, side = (used.min(1, keepdims=True), float(np.ptp(used, axis=1).max()) or 1.0) if used.size else (0.0, 1.0)
-    columns = [*np.rint((places - low) / side * 65535).clip(0, 65535), voice.usage.numpy()]
+    x, y = np.rint((places - low) / side * 65535).clip(0, 65535).astype(int).tolist()
     levels = list(voice.codec.config.levels) if isinstance(voice.codec, EmbeddedCodec) else []
-    path.write_text(json.dumps({"columns": pack(*columns), "levels": levels, "count": places.shape[1]}))
-
-
-def scene(synthesizer: Synthesizer, token: object, theta: float, similarity: str) -> dict[str, object]:
-    """Return what the map shows of `token`; nothing for None, as gradio sends no None."""
-    return {} if token is None else token_group(synthesizer, token, theta, similarity)
+    path.write_text(json.dumps({"x": x, "y": y, "levels": levels, "count": len(x)}))
 
 
 def whole_view(
@@ -140,10 +120,14 @@ def whole_view(
 ) -> dict[str, object]:
     """Return all changing props of the map. Gradio drops those that an update before the first opening leaves out."""
     alike = synthesizer.library.neighbours(similarity).mean_size_at(theta) - 1
+    groups = groups_at(synthesizer.library, theta, similarity)
+    # |G(t)| and N(t) of every code t.
+    sizes = {"groups": groups.sizes[groups.group_of_centre][:-1].tolist(), "counts": groups.count[:-1].tolist()}
     return {
-        "sizes": group_sizes(groups_at(synthesizer.library, theta, similarity)),
+        "sizes": json.dumps(sizes),
         "about": f"At theta {theta:g} each token has about {alike:.0f} sound-alikes.",
-        "scene": scene(synthesizer, token, theta, similarity),
+        # Nothing for no token, as gradio sends no None.
+        "scene": {} if token is None else token_group(synthesizer, token, theta, similarity),
         "take": take_tokens(shown, synthesizer.voice.codec.codebook_size),
     }
 
@@ -155,32 +139,61 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         session: holds a Session; `in_hand`: which of its takes the map shows.
         stage: its event `locate` asks for a `token`, or for the `group` that a test of the take drew.
     """
+    allowed, last = bounds("theta"), synthesizer.voice.codec.codebook_size - 1
+    # The lists of a crowded embedding may end above the lowest theta.
+    low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
-            theta, similarity, token_box, find = _controls(synthesizer)
-        map_ = _create_plot(synthesizer, whole_view(synthesizer, session.value.in_hand("pcg"), None, theta.value, "cosine"))
-        token = gr.State()
-        _create_sound(synthesizer, token, theta, similarity, in_hand, session)
+            theta = gr.Slider(
+                low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
+                info=explained("theta"), elem_id="map-theta", min_width=260,
+            )  # fmt: skip
+            similarity = setting("similarity", "map-", info=None)
+            token_box = gr.Number(
+                None, label=f"Token, 0 to {last}", precision=0, minimum=0, maximum=last, elem_id="map-token", min_width=120
+            )
+            find = gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
+        with TemporaryDirectory() as folder:
+            points = Path(folder) / "map.json"
+            write_points(synthesizer, points)
+            # Gradio copies files among the values of a component to its cache and serves them under any root path.
+            files = {name: {"path": str(path), "meta": {"_type": "gradio.FileData"}}
+                     for name, path in (("plotly", PLOTLY), ("points", points))}  # fmt: skip
+            map_ = gr.HTML(
+                files, html_template=TEMPLATE, js_on_load=(HERE / "map.js").read_text(encoding="utf-8"),
+                apply_default_css=False, elem_id="map-plot", hear_at="#hear",
+                **whole_view(synthesizer, session.value.in_hand("pcg"), None, theta.value, "cosine"),
+            )  # fmt: skip
+        with gr.Row(elem_classes="lab-seed"):
+            hear = gr.Button("Hear it", variant="primary", elem_id="hear", size="md", scale=0, min_width=120)
+            words = gr.HTML(PROMPT, apply_default_css=False, elem_id="hear-words")
+        with gr.Row(equal_height=True):
+            # A player's clock counts whole seconds: a token alone would stand at 0:00.
+            options = {"alone": {"autoplay": True, "elem_classes": "lab-clockless"}, "context": {}}
+            players = []
+            for name, caption in PLAYERS.items():
+                with gr.Column(min_width=260):
+                    gr.HTML(f'<p class="map-note">{caption}</p>', apply_default_css=False)
+                    players.append(player(synthesizer, caption, f"hear-{name}", **options[name]))
+    token = gr.State()
+    lent = on_gpu(lambda *values: hear_token(synthesizer, *values), lambda *_: STARTING_SECONDS)
 
     def redraw(theta: float, similarity: str, token: int | None, session: Session, key: str) -> object:
         with showing_errors():
             return gr.update(**whole_view(synthesizer, session.in_hand(key), token, theta, similarity))
 
-    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
-        picked = event._data.get("token") if isinstance(event._data, Mapping) else None
+    def choose(number: object, theta: float, similarity: str) -> list[object]:
         with showing_errors():
-            picture = scene(synthesizer, picked, theta, similarity)
+            picture = {} if number is None else token_group(synthesizer, number, theta, similarity)
         return [gr.update(scene=picture), picture.get("token"), picture.get("token")]
 
-    def search(number: float | None, theta: float, similarity: str) -> list[object]:
-        with showing_errors():
-            picture = token_group(synthesizer, number, theta, similarity)
-        return [gr.update(scene=picture), picture["token"]]
+    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        return choose(event_values(event).get("token"), theta, similarity)
 
     def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
-        asked = event._data if isinstance(event._data, Mapping) else {}
-        shown, token = session.in_hand(key), asked.get("token")
+        asked, shown = event_values(event), session.in_hand(key)
+        token = asked.get("token")
         with showing_errors():
             if shown and asked.get("group") is not None:
                 theta, similarity = shown.take.settings.theta, shown.take.settings.similarity
@@ -191,45 +204,36 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
             props = whole_view(synthesizer, shown, token, theta, similarity)
         return [gr.update(**props), token, theta, similarity]
 
-    drawn = [theta, similarity, token, session, in_hand]
+    def play(token: int | None, theta: float, similarity: str, key: str, session: Session) -> list[object]:
+        if token is None:
+            return [PROMPT, None, None]
+        with showing_errors():
+            said, *sounds = lent(session.in_hand(key), token, theta, similarity)
+        heard = f'<p class="map-note" role="status">{said}</p>'
+        return [heard, *(sound and pcm(sound.samples, sound.sample_rate) for sound in sounds)]
+
+    def group(token: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
+        with showing_errors():
+            return token_group(synthesizer, token, theta, similarity)
+
+    drawn, chosen = [theta, similarity, token, session, in_hand], [map_, token, token_box]
     gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
     session.change(redraw, drawn, map_, **QUICK)
     # "always_last" would repeat the data of the first event.
-    getattr(map_, PICK)(pick, [theta, similarity], [map_, token, token_box], trigger_mode="multiple", **QUICK)
-    gr.on(
-        [token_box.submit, find.click], search, [token_box, theta, similarity], [map_, token],
-        trigger_mode="always_last", **QUICK,
-    )  # fmt: skip
+    map_.pick(pick, [theta, similarity], chosen, trigger_mode="multiple", **QUICK)
+    asked = [token_box, theta, similarity]
+    gr.on([token_box.submit, find.click], choose, asked, chosen, trigger_mode="always_last", **QUICK)
     places = [map_, token, theta, similarity]
     stage.locate(locate, [theta, similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
-    _create_endpoints(synthesizer)
-    return {"theta": theta, "similarity": similarity}
-
-
-def _controls(synthesizer: Synthesizer) -> tuple[gr.Slider, gr.Dropdown, gr.Number, gr.Button]:
-    allowed, last = bounds("theta"), synthesizer.voice.codec.codebook_size - 1
-    # The lists of a crowded embedding may end above the lowest theta.
-    low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
-    theta = gr.Slider(
-        low, allowed.high, max(low, Settings().theta), step=allowed.step, label="Theta of the map", buttons=[],
-        info=explained("theta"), elem_id="map-theta", min_width=260,
+    hear.click(
+        play, [token, theta, similarity, in_hand, session], [words, *players], api_name="listen",
+        api_description="Hear a token alone, and the take with it in place of every member of its group at theta.",
     )  # fmt: skip
-    similarity = similarity_choice("map-")
-    token = gr.Number(None, label=f"Token, 0 to {last}", precision=0, elem_id="map-token", min_width=120)
-    return theta, similarity, token, gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
-
-
-def _create_plot(synthesizer: Synthesizer, view: Mapping[str, object]) -> gr.HTML:
-    with TemporaryDirectory() as folder:
-        points = Path(folder) / "map.json"
-        write_points(synthesizer, points)
-        # Gradio copies files among the values of a component to its cache and serves them under any root path.
-        files = {name: {"path": str(path), "meta": {"_type": "gradio.FileData"}}
-                 for name, path in (("plotly", PLOTLY), ("points", points))}  # fmt: skip
-        return gr.HTML(
-            files, html_template=TEMPLATE, js_on_load=(HERE / "map.js").read_text(encoding="utf-8"),
-            apply_default_css=False, elem_id="map-plot", hear_at="#hear", **view,
-        )  # fmt: skip
+    gr.api(
+        group, api_name="token_group", queue=False,
+        api_description="The group of a token at theta: its members, most similar first, and their similarities.",
+    )  # fmt: skip
+    return {"theta": theta, "similarity": similarity}
 
 
 def hear_token(
@@ -252,54 +256,3 @@ def hear_token(
     if not places:
         return f"{words}: there is nothing to replace.", *guarded([sound]), None
     return f"{words}: all were replaced by token {token}.", *guarded([sound, placed])
-
-
-def _create_sound(
-    synthesizer: Synthesizer, token: Component, theta: gr.Slider, similarity: gr.Dropdown, in_hand: gr.Radio, session: gr.State
-) -> None:
-    with gr.Row(elem_classes="lab-seed"):
-        button = gr.Button("Hear it", variant="primary", elem_id="hear", size="md", scale=0, min_width=120)
-        words = gr.HTML(PROMPT, apply_default_css=False, elem_id="hear-words")
-    with gr.Row(equal_height=True):
-        # A player's clock counts whole seconds: a token alone would stand at 0:00.
-        single = _captioned(synthesizer, "The token alone", "alone", autoplay=True, elem_classes="lab-clockless")
-        placed = _captioned(synthesizer, "In the sentence, for every member of its group", "context")
-    lent = on_gpu(lambda *values: hear_token(synthesizer, *values), lambda *_: STARTING_SECONDS)
-
-    def hear(token: int | None, theta: float, similarity: str, key: str, session: Session) -> list[object]:
-        if token is None:
-            return [PROMPT, None, None]
-        with showing_errors():
-            said, *sounds = lent(session.in_hand(key), token, theta, similarity)
-        words = f'<p class="map-note" role="status">{said}</p>'
-        return [words, *(sound and pcm(sound.samples, sound.sample_rate) for sound in sounds)]
-
-    button.click(
-        hear, [token, theta, similarity, in_hand, session], [words, single, placed], api_name="listen",
-        api_description="Hear a token alone, and the take with it in place of every member of its group at theta.",
-    )  # fmt: skip
-
-
-def _captioned(synthesizer: Synthesizer, caption: str, name: str, **options: object) -> gr.Audio:
-    with gr.Column(min_width=260):
-        gr.HTML(f'<p class="map-note">{caption}</p>', apply_default_css=False)
-        return player(synthesizer, caption, f"hear-{name}", **options)
-
-
-def _create_endpoints(synthesizer: Synthesizer) -> None:
-    def group(token: int, theta: float = Settings().theta, similarity: str = "cosine") -> dict:
-        with showing_errors():
-            return token_group(synthesizer, token, theta, similarity)
-
-    def sizes(theta: float = Settings().theta, similarity: str = "cosine") -> str:
-        with showing_errors():
-            return group_sizes(groups_at(synthesizer.library, theta, similarity))
-
-    gr.api(
-        group, api_name="token_group", queue=False,
-        api_description="The group of a token at theta: its members, most similar first, and their similarities.",
-    )  # fmt: skip
-    gr.api(
-        sizes, api_name="token_sizes", queue=False,
-        api_description="|G(t)| and |G(t)| - N(t) of all tokens: two columns of uint32, base64 of their deflated bytes.",
-    )  # fmt: skip

@@ -10,18 +10,17 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from explorers.errors import page_error
-from explorers.judging import JudgedTake, Judges
+from explorers.judging import Judges
 from explorers.session import Session, ShownTake
 from explorers.shared.controls import (
-    knob,
     pcm,
     player,
     queued_beside,
     seed_and_dice,
-    similarity_choice,
+    setting,
+    telling_errors,
 )
-from explorers.shared.readout import failure_html, message_html, percent, table_html
+from explorers.shared.readout import message_html, percent, table_html
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.analysis.audition import mel_distance
@@ -32,6 +31,7 @@ from pcg.metrics.quality import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
+from pcg.text.prompt import Reference
 
 ORIGINAL, SWAPPED, CONTROL = "original", "swapped", "control"
 NO_TAKE = "There is no take yet: generate one first."
@@ -60,48 +60,38 @@ FIGURES = {
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """One version of the utterance: its tokens, and its sound `samples [N]`. verdict, mel_distance (to the original, in dB):
-    None until judged."""
+    """One version of the utterance: its tokens, its sound `samples [N]`, what was heard, and a row of the paper's Table 2,
+    by FIGURES; None where a figure has no meaning, or is not judged yet."""
 
-    name: str
     swapped: Swapped
     samples: np.ndarray = field(repr=False)
-    verdict: JudgedTake | None = None
-    mel_distance: float | None = None
-
-    @property
-    def figures(self) -> dict[str, float | None]:
-        """A row of the paper's Table 2; None where a figure has no meaning, or is not judged yet."""
-        verdict = self.verdict
-        return {
-            "swapped": self.swapped.share,
-            "mean_group_size": self.swapped.mean_group_size if self.name == SWAPPED else None,
-            "wer": verdict and verdict.words.rate,
-            "cer": verdict and verdict.characters.rate,
-            "similarity": verdict and verdict.similarity,
-            "dnsmos": verdict and verdict.dnsmos,
-            "mel_distance": self.mel_distance,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class SwapTest:
-    """A swap test, without verdicts first. judges: the name of the judge of each figure, once they are known."""
-
-    original: Take
-    versions: tuple[Version, ...]
-    judges: Mapping[str, str] = field(default_factory=dict)
-
-    def record(self) -> dict[str, object]:
-        """Return the text and the figures of each version, ready for JSON."""
-        versions = {v.name: {**v.figures, "heard": v.verdict and v.verdict.heard} for v in self.versions}
-        return {"text": self.original.text, "voice": self.original.voice, "versions": versions, "judges": dict(self.judges)}
+    figures: Mapping[str, float | None]
+    heard: str | None = None
 
 
 def take_to_swap(session: Session, key: str) -> ShownTake | None:
     """Return the chosen take, or AR's of the same request where there is one: the paper's test starts there."""
     chosen, alone = session.in_hand(key), session.cards.get("ar")
-    return alone.shown if chosen and alone and session.held is None and alone.shown.task == chosen.task else chosen
+    return alone if chosen and alone and session.held is None and alone.task == chosen.task else chosen
+
+
+def versions_of(
+    synthesizer: Synthesizer, take: Take, speaker: Reference, theta: float, similarity: str, seed: int
+) -> dict[str, Version]:
+    """Swap the tokens of a take within their groups, and for any codes in the same places, and decode all versions."""
+    groups, usable = synthesizer.groups(theta, similarity), synthesizer.voice.usage > 0
+    # The same coins for the swap and its control: they differ in nothing but the codes.
+    inside, control = (
+        swap(take.tokens, groups, Swap(theta, similarity, replacement), usable, swap_coins(seed))
+        for replacement in ("group", "random")
+    )
+    made = {ORIGINAL: replace(inside, tokens=take.tokens, positions=()), SWAPPED: inside, CONTROL: control}
+    versions = {}
+    for name, swapped in made.items():
+        size = inside.mean_group_size if name == SWAPPED else None
+        figures = dict.fromkeys(FIGURES) | {"swapped": swapped.share, "mean_group_size": size}
+        versions[name] = Version(swapped, synthesizer.decode(list(swapped.tokens), speaker), figures)
+    return versions
 
 
 def swap_test(
@@ -111,16 +101,11 @@ def swap_test(
     theta: float,
     similarity: str,
     seed: int,
-) -> Iterator[SwapTest]:
+) -> Iterator[tuple[dict[str, Version], dict[str, str]]]:
     """Swap one utterance, then judge it beside the original and the control.
 
-    Args:
-        load_judges: called when the sounds are there.
-        shown: the take to swap.
-        seed: of the swap.
-
-    Raises:
-        PCGError: if there is no take, or a value is out of range.
+    Yields the versions by name, first without verdicts, and the name of the judge of each figure once they are called. Raises
+    PCGError if there is no take, or a value is out of range.
     """
     if shown is None or not shown.take.tokens:
         raise PCGError(NO_TAKE)
@@ -128,25 +113,17 @@ def swap_test(
     take, speaker = shown.take, shown.speaker(synthesizer.voice.references)
     if not comparable(take.text):
         raise InputError("text", take.text, "a text with at least one word")
-    groups, usable = synthesizer.groups(theta, similarity), synthesizer.voice.usage > 0
-
-    def swapped_for(replacement: str) -> Swapped:
-        # The same coins for the swap and its control: they differ in nothing but the codes.
-        return swap(take.tokens, groups, Swap(theta, similarity, replacement), usable, swap_coins(seed))
-
-    inside = swapped_for("group")
-    made = {ORIGINAL: replace(inside, tokens=take.tokens, positions=()), SWAPPED: inside, CONTROL: swapped_for("random")}
-    sounds = {name: synthesizer.decode(list(swapped.tokens), speaker) for name, swapped in made.items()}
-    versions = tuple(Version(name, swapped, sounds[name]) for name, swapped in made.items())
-    yield SwapTest(take, versions)
-    judges, rate, first = load_judges(), take.sample_rate, sounds[ORIGINAL]
+    versions = versions_of(synthesizer, take, speaker, theta, similarity, seed)
+    yield versions, {}
+    judges, rate, first = load_judges(), take.sample_rate, versions[ORIGINAL].samples
     names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
-    verdicts = judges.verdicts([Sample(v.samples, rate, take.text, first) for v in versions])
-    judged = tuple(
-        replace(version, verdict=verdict, mel_distance=mel_distance(version.samples, first, rate))
-        for version, verdict in zip(versions, verdicts, strict=True)
-    )
-    yield SwapTest(take, judged, names)
+    sounds = [version.samples for version in versions.values()]
+    verdicts = judges.verdicts([Sample(sound, rate, take.text, first) for sound in sounds])
+    judged = {}
+    for (name, version), (heard, figures) in zip(versions.items(), verdicts, strict=True):
+        distance = {"mel_distance": mel_distance(version.samples, first, rate)}
+        judged[name] = replace(version, heard=heard, figures={**version.figures, **figures, **distance})
+    yield judged, names
 
 
 def create_swap(
@@ -159,50 +136,51 @@ def create_swap(
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
-            theta = knob("theta", Settings(), "swap-", explained("theta", "Lower is a harder test."))
-            similarity = similarity_choice("swap-")
+            theta = setting("theta", "swap-", info=explained("theta", "Lower is a harder test."))
+            similarity = setting("similarity", "swap-", info=None)
             seed = seed_and_dice("swap-")
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
         text = gr.HTML("", apply_default_css=False, elem_id="swap-said")
+        places: dict[str, tuple[gr.Audio, gr.HTML]] = {}
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
-            views = {name: _create_version(synthesizer, name) for name in VERSIONS}
+            for name, note in VERSIONS.items():
+                with gr.Column(min_width=260, elem_id=f"swap-{name}"):
+                    gr.HTML(f"<h3>{name.capitalize()}</h3><p class='map-note'>{note}</p>", apply_default_css=False)
+                    sound = player(synthesizer, name.capitalize(), f"swap-sound-{name}")
+                    places[name] = sound, gr.HTML("", apply_default_css=False, elem_id=f"swap-heard-{name}")
         table = gr.HTML("", apply_default_css=False, elem_id="swap-table")
     record = gr.JSON(visible=False)
     lent = on_gpu(partial(swap_test, synthesizer, load_judges), lambda *_: LONGEST_SECONDS)
 
+    @telling_errors(status)
     def handle(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
-        try:
-            with closing(lent(take_to_swap(session, key), theta, similarity, seed)) as steps:
-                for test in steps:
-                    updates: dict[Component, object] = {record: test.record(), text: original_html(test.original)}
-                    for version in test.versions:
-                        sound, words = views[version.name]
-                        updates |= {words: heard_html(version)}
-                        if not test.judges:
-                            updates |= {sound: pcm(version.samples, test.original.sample_rate)}
-                    told = "Swapped and judged." if test.judges else "Swapped. The judges listen."
-                    yield updates | {table: figures_html(test), status: message_html(told)}
-        except PCGError as error:
-            yield {status: failure_html(error)}
-            raise page_error(error) from error
+        shown = take_to_swap(session, key)
+        with closing(lent(shown, theta, similarity, seed)) as steps:
+            for versions, judges in steps:
+                take = shown.take
+                rows = {name: {**version.figures, "heard": version.heard} for name, version in versions.items()}
+                updates: dict[Component, object] = {
+                    record: {"text": take.text, "voice": take.voice, "versions": rows, "judges": judges},
+                    text: original_html(take),
+                    table: figures_html(versions, judges),
+                    status: message_html("Swapped and judged." if judges else "Swapped. The judges listen."),
+                }
+                for name, (sound, words) in places.items():
+                    updates[words] = heard_html(name, versions[name])
+                    if not judges:
+                        updates[sound] = pcm(versions[name].samples, take.sample_rate)
+                yield updates
 
     run.click(
         handle, [theta, similarity, seed, in_hand, session],
-        [record, text, table, *(place for view in views.values() for place in view), status],
+        [record, text, table, *(each for pair in places.values() for each in pair), status],
         **queued_beside(status), api_name="swap",
         api_description="Swap the tokens of a take within their groups, and judge the sound beside the original and a control; "
         "streams a record, then the same as HTML and sounds.",
     )  # fmt: skip
     return {"theta": theta, "similarity": similarity, "seed": seed}
-
-
-def _create_version(synthesizer: Synthesizer, name: str) -> tuple[gr.Audio, gr.HTML]:
-    with gr.Column(min_width=260, elem_id=f"swap-{name}"):
-        gr.HTML(f"<h3>{name.capitalize()}</h3><p class='map-note'>{VERSIONS[name]}</p>", apply_default_css=False)
-        sound = player(synthesizer, name.capitalize(), f"swap-sound-{name}")
-        return sound, gr.HTML("", apply_default_css=False, elem_id=f"swap-heard-{name}")
 
 
 def original_html(take: Take) -> str:
@@ -212,24 +190,24 @@ def original_html(take: Take) -> str:
     return f'<p class="swap-words">By {method}, voice {escape(take.voice)}: <q>{escape(take.text)}</q>{cut}</p>'
 
 
-def heard_html(version: Version) -> str:
+def heard_html(name: str, version: Version) -> str:
     """Write the number of replaced tokens and the recognised words, escaped."""
-    replaced, alone = len(version.swapped.positions), len(version.swapped.tokens) - len(version.swapped.candidates)
-    what = f"{replaced} of {counted(len(version.swapped.tokens), 'token')} replaced; {alone} stand alone in their group."
-    if version.name == ORIGINAL:
-        what = counted(len(version.swapped.tokens), "token") + "."
-    if version.verdict is None:
-        return f'<p class="map-note">{what}</p>'
-    words = f"<q>{escape(version.verdict.heard)}</q>" if version.verdict.heard else "nothing"
-    return f'<p class="map-note">{what}</p><p class="swap-words">Heard: {words}</p>'
+    swapped = version.swapped
+    what = counted(len(swapped.tokens), "token")
+    if name != ORIGINAL:
+        alone = len(swapped.tokens) - len(swapped.candidates)
+        what = f"{len(swapped.positions)} of {what} replaced; {alone} stand alone in their group"
+    words = f"<q>{escape(version.heard)}</q>" if version.heard else "nothing"
+    said = "" if version.heard is None else f'<p class="swap-words">Heard: {words}</p>'
+    return f'<p class="map-note">{what}.</p>{said}'
 
 
-def figures_html(test: SwapTest) -> str:
+def figures_html(versions: Mapping[str, Version], judges: Mapping[str, str]) -> str:
     """Write the figures of all versions as a table, and the judges, escaped."""
     rows = []
     for key, (name, form) in FIGURES.items():
-        values = [version.figures[key] for version in test.versions]
+        values = [version.figures[key] for version in versions.values()]
         rows.append([name, *("–" if value is None else form(value) for value in values)])
     table = table_html("The swap beside the original", ("", *VERSIONS), rows)
-    judges = "".join(f"<br>{escape(figure)}: {escape(judge)}." for figure, judge in test.judges.items())
-    return f'{table}<p class="results-note"><strong>{NOTE}</strong>{judges}</p>'
+    told = "".join(f"<br>{escape(figure)}: {escape(judge)}." for figure, judge in judges.items())
+    return f'{table}<p class="results-note"><strong>{NOTE}</strong>{told}</p>'

@@ -63,25 +63,25 @@ class Request:
             synthesizer.decoder.check_method(self.method)
         return tuple(name for name in synthesizer.methods if self.method in (ALL, name) or name == "ar")
 
-    def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None = None) -> tuple[str, Reference | None]:
-        """The voice's name, and the reference if it is the visitor's own.
+    def speaker(
+        self, synthesizer: Synthesizer, transcribe: Transcribe | None = None
+    ) -> tuple[str, Reference | None, str | None]:
+        """Return the voice's name, the reference if it is the visitor's own, and the words that were recognised in it.
 
-        Without a transcript, `transcribe` recognises the words, and a longer recording is cut at a pause.
+        Without a transcript, `transcribe` recognises the words. A longer recording is cut at a pause: then they are "".
         """
+        voice = synthesizer.voice
         if not self.recording:
-            synthesizer.voice.reference(self.voice)
-            return self.voice, None
+            voice.reference(self.voice)
+            return self.voice, None, None
         if not self.consent:
             raise PCGError("To use a recorded voice, confirm that the speaker agrees.")
-        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
-
-    def recognised(self, synthesizer: Synthesizer, reference: Reference | None) -> str | None:
-        """The words that were recognised in the recording; "" where it was cut, None where none were asked for."""
-        if reference is None or not self.recording or self.transcript.strip():
-            return None
-        rate, longest = synthesizer.voice.codec.sample_rate, synthesizer.voice.reference_seconds[1]
+        reference = voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
+        if self.transcript.strip():
+            return RECORDING, reference, None
+        rate, longest = voice.codec.sample_rate, voice.reference_seconds[1]
         fits = len(load_audio(Path(self.recording), rate, LONGEST_FILE_SECONDS)) <= longest * rate
-        return reference.text if fits else ""
+        return RECORDING, reference, reference.text if fits else ""
 
 
 @dataclass
@@ -105,22 +105,18 @@ class Live:
             self.pieces.append(base64.b64encode(samples.tobytes()).decode("ascii"))
         return self.sounding and len(self.pieces) == 1
 
-    def catch_up(self, rounds: Sequence[Round]) -> None:
-        self.calls = [len(round_.tokens) for round_ in rounds]
-
     def to_json(self, run: int, status: str) -> str:
         """For the page: the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
         first = max(0, len(self.pieces) - NEWEST)
-        own = {"run": run, "method": self.method, "calls": self.calls, "ended": self.ended, "sounding": self.sounding}
-        return json.dumps(
-            {**own, "status": status, "words": without_pauses(self.text).split(), "first": first, "pieces": self.pieces[first:]}
-        )
+        own = {name: getattr(self, name) for name in ("method", "calls", "ended", "sounding")}
+        words, pieces = without_pauses(self.text).split(), self.pieces[first:]
+        return json.dumps({**own, "run": run, "status": status, "words": words, "first": first, "pieces": pieces})
 
 
 @dataclass(frozen=True)
 class Step:
     """A step of a run: the session so far, the status, and the take that is being generated. changed: whether the session has
-    changed since the last step. recognised: see `Request.recognised`."""
+    changed since the last step. recognised: the words of a recording, see `Request.speaker`."""
 
     session: Session
     status: str
@@ -158,8 +154,7 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     if not without_pauses(request.text).strip():
         raise PCGError(EMPTY)
     text, methods = check_text(request.text), request.methods(synthesizer)
-    voice, reference = request.speaker(synthesizer, speaker.transcribe)
-    recognised = request.recognised(synthesizer, reference)
+    voice, reference, recognised = request.speaker(synthesizer, speaker.transcribe)
     said = (text, voice, reference)
     session = session.with_marks(task_of(*said, request.settings), methods)
     first = request.method if request.method in methods else "pcg" if "pcg" in methods else methods[-1]
@@ -198,25 +193,19 @@ def _speak_turn(
         for queued in while_waiting(speeches[0], speaker.synthesizer):
             yield Step(session, queued)
         lives = [Live(method, text, sounding) for method in methods]
-        if not sounding:
-            for live in _decoded(speeches, lives):
-                yield step(live)
+        # Wait until a service has decoded all of them. More work here would slow what is timed.
+        for live, speech in cycle(zip(lives, speeches, strict=True)):
+            growing = [other for other in speeches if isinstance(other, Speech) and other.decoding(0)]
+            if sounding or not growing:
+                break
+            growing[0].decoding(PROGRESS_SECONDS)
+            live.calls = [len(round_.tokens) for round_ in speech.rounds]
+            yield step(live)
         for live, speech in zip(lives, speeches, strict=True):
             for ended in _grown(speech, live):
                 yield step(live)
                 takes += [ended] if ended else []
     return takes
-
-
-def _decoded(speeches: Sequence[Speech | Speaking], lives: Sequence[Live]) -> Iterator[Live]:
-    """Wait until all speeches of a service are decoded, and report now and then. More work here would slow what is timed."""
-    for live, speech in cycle(zip(lives, speeches, strict=True)):
-        growing = [other for other in speeches if isinstance(other, Speech) and other.decoding(0)]
-        if not growing:
-            return
-        growing[0].decoding(PROGRESS_SECONDS)
-        live.catch_up(speech.rounds)
-        yield live
 
 
 def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
@@ -225,7 +214,7 @@ def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
     Making sound slows down what is timed, so while a service decodes, no more is made than a listener needs.
     """
     reported, until = perf_counter(), 0.0
-    live.catch_up(())
+    live.calls = []
     for event in speech:
         live.ended = isinstance(event, Take)
         if live.ended or live.add(event) or perf_counter() - reported >= PROGRESS_SECONDS:
@@ -260,19 +249,17 @@ def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
 
 def stopped(session: Session | None) -> str:
     """Name the takes that a stopped run has finished. session: that of the run, None before it began."""
-    cards = session.cards.items() if session else ()
-    fresh = [TITLES[key][0] for key, card in cards if not card.outdated]
+    fresh = [TITLES[key][0] for key in session.cards if key not in session.outdated] if session else []
     return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped before a take was finished."
 
 
 def while_waiting(speech: object, synthesizer: Synthesizer) -> Iterator[str]:
-    """Yield messages now and then until `speech` is being decoded; without a service it never waits."""
+    """Yield the place in the queue now and then until `speech` is being decoded; without a service it never waits."""
     while isinstance(speech, Speech) and speech.waits(WAIT_SECONDS):
-        yield PREPARING if synthesizer.preparing else place_in_queue(speech.place, speech.seconds_left)
-
-
-def place_in_queue(place: int, seconds_left: float | None) -> str:
-    """Describe the place of a take in the queue, from 1, and the time until it is decoded."""
-    before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
-    left = "" if seconds_left is None else f", about {counted(max(1, round(seconds_left)), 'second')} left"
-    return f"{before}{left}. The takes on this page can be played meanwhile."
+        if synthesizer.preparing:
+            yield PREPARING
+            continue
+        place, seconds = speech.place, speech.seconds_left
+        before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
+        left = "" if seconds is None else f", about {counted(max(1, round(seconds)), 'second')} left"
+        yield f"{before}{left}. The takes on this page can be played meanwhile."

@@ -5,19 +5,16 @@ Four takes of one text, the same text with its tokens swapped, and pairs of take
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from explorers.judging import JudgedTake, Judges
-from explorers.session import Session
-from pcg.analysis.swap import REPLACEMENTS, Swap, swap, swap_coins
+from explorers.how_it_works.swap import versions_of
+from explorers.judging import Judges
+from explorers.session import Session, ShownTake
 from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.files import check_checksums, write_checksums, write_json
-from pcg.metrics.intelligibility import Errors, read_sentences
-from pcg.metrics.quality import Sample
+from pcg.metrics.intelligibility import read_sentences, word_errors
 from pcg.places import ASSETS
 from pcg.saved_take import Origin, Stored
 from pcg.settings import METHODS, Settings
@@ -31,28 +28,26 @@ SENTENCES = 20
 FORMAT = 4
 TURNS = 7
 IDEA_THETA = 0.4
-VERSIONS = {"decoded": "as decoded", "group": "every token swapped for a sound-alike", "random": "swapped for anything"}
+NAMES = {"decoded": "as decoded", "group": "every token swapped for a sound-alike", "random": "swapped for anything"}
+"""The versions of a sentence, in the order of `versions_of`."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """Recorded takes and their WAV files by method, and what the judges found.
+    """Recorded takes with what the judges found.
 
-    Attributes:
-        idea: "versions", each with its name, "sound", the words that were "heard" and the "share" of swapped tokens; "over":
-            the number of sentences and the share of words misheard in each version. None where it was not recorded.
-        pairs: files of AR and PCG of other sentences.
+    idea: "versions" of one sentence, each with its name, the words that were "heard" and the "share" of swapped tokens; "over":
+    the number of sentences and the share of words misheard in each version. None where it was not recorded. sounds: of the
+    versions, then of AR and PCG of each pair.
     """
 
-    takes: Mapping[str, Take]
-    sounds: Mapping[str, Path]
-    verdicts: Mapping[Path, JudgedTake]
-    idea: Mapping[str, object] | None = None
-    pairs: tuple[tuple[str, str], ...] = ()
+    session: Session
+    idea: Mapping[str, object] | None
+    sounds: tuple[Path, ...]
 
     @property
-    def session(self) -> Session:
-        return Session.of_recorded(self.takes, self.sounds, self.verdicts)
+    def pairs(self) -> int:
+        return (len(self.sounds) - len(self.idea["versions"] if self.idea else ())) // 2
 
 
 def write_example(
@@ -89,8 +84,8 @@ def write_example(
     content: dict[str, object] = {"format": FORMAT, "pairs": len(pairs), "verdicts": {}, "idea": None}
     content["takes"] = {method: write_take(take) for method, take in takes.items()}
     if judges:
-        samples = [Sample(take.audio, take.sample_rate, text) for take in takes.values()]
-        content["verdicts"] = {m: asdict(v) for m, v in zip(takes, judges.verdicts(samples), strict=True)}
+        heard = {method: judges.transcribe(take.audio, take.sample_rate) for method, take in takes.items()}
+        content["verdicts"] = {method: {"heard": words} for method, words in heard.items()}
         content["idea"] = _write_idea(folder, synthesizer, takes["ar"], judges, sentences)
     write_json(folder / "example.json", content, indent=None)
     write_checksums(folder)
@@ -100,34 +95,23 @@ def _write_idea(
     folder: Path, synthesizer: Synthesizer, take: Take, judges: Judges, sentences: Sequence[str]
 ) -> dict[str, object]:
     """Swap the tokens of `take` and decode them again; measure the same over `sentences`."""
-    versions, rate = [], take.sample_rate
-    sounds = _swapped(synthesizer, take)
-    for key, (samples, share) in sounds.items():
-        write_wav(folder / f"idea-{key}.wav", samples, rate)
-        versions.append({"name": VERSIONS[key], "file": f"idea-{key}.wav", "share": round(share, 4)})
-    heard = judges.verdicts([Sample(samples, rate, take.text) for samples, _ in sounds.values()])
-    for version, verdict in zip(versions, heard, strict=True):
-        version |= {"heard": verdict.heard, "errors": verdict.words.errors, "length": verdict.words.length}
-    counts = {key: [0, 0] for key in VERSIONS}
-    for sentence in sentences:
-        sounds = _swapped(synthesizer, synthesizer.take(sentence, take.settings, take.voice))
-        verdicts = judges.verdicts([Sample(samples, rate, sentence) for samples, _ in sounds.values()])
-        for key, verdict in zip(sounds, verdicts, strict=True):
-            counts[key][0] += verdict.words.errors
-            counts[key][1] += verdict.words.length
+    speaker, described = synthesizer.voice.reference(take.voice), []
+    similarity, seed, counts = take.settings.similarity, take.settings.seed, {key: [0, 0] for key in NAMES}
+    for number, text in enumerate((take.text, *sentences)):
+        spoken = synthesizer.take(text, take.settings, take.voice) if number else take
+        versions = versions_of(synthesizer, spoken, speaker, IDEA_THETA, similarity, seed).values()
+        for key, version in zip(NAMES, versions, strict=True):
+            heard = judges.transcribe(version.samples, take.sample_rate)
+            wrong = word_errors(text, heard)
+            if number:
+                counts[key] = [counts[key][0] + wrong.errors, counts[key][1] + wrong.length]
+                continue
+            file, share = f"idea-{key}.wav", round(version.swapped.share, 4)
+            write_wav(folder / file, version.samples, take.sample_rate)
+            words = {"heard": heard, "errors": wrong.errors, "length": wrong.length}
+            described.append({"name": NAMES[key], "file": file, "share": share, **words})
     over = {key: round(errors / length, 4) for key, (errors, length) in counts.items() if length}
-    return {"theta": IDEA_THETA, "versions": versions, "over": {"n": len(sentences), **over} if over else None}
-
-
-def _swapped(synthesizer: Synthesizer, take: Take) -> dict[str, tuple[np.ndarray, float]]:
-    """The sound of each of VERSIONS, and the share of its tokens that were swapped."""
-    speaker, usable = synthesizer.voice.reference(take.voice), synthesizer.voice.usage > 0
-    groups, sounds = synthesizer.groups(IDEA_THETA, take.settings.similarity), {"decoded": (take.audio, 0.0)}
-    for replacement in REPLACEMENTS:
-        how = Swap(IDEA_THETA, take.settings.similarity, replacement)
-        swapped = swap(take.tokens, groups, how, usable, swap_coins(take.settings.seed))
-        sounds[replacement] = synthesizer.decode(list(swapped.tokens), speaker), swapped.share
-    return sounds
+    return {"theta": IDEA_THETA, "versions": described, "over": {"n": len(sentences), **over} if over else None}
 
 
 def read_example(folder: Path) -> Example | None:
@@ -135,25 +119,24 @@ def read_example(folder: Path) -> Example | None:
     if not folder.is_dir():
         return None
     check_checksums(folder)
-    sounds = {method: folder / f"{method}.wav" for method in METHODS}
     try:
         content = json.loads((folder / "example.json").read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
-        written = content["takes"]
-        takes = {m: read_take(written[m], load_audio(sounds[m], int(written[m]["sample_rate"]))) for m in METHODS}
-        judged = {sounds[method]: _read_verdict(values) for method, values in content["verdicts"].items()}
+        session, heard = Session(), {}
+        for method in METHODS:
+            written, sound = content["takes"][method], folder / f"{method}.wav"
+            take = read_take(written, load_audio(sound, int(written["sample_rate"])))
+            session = session.with_take(replace(ShownTake.of(take, sound), recorded=True))
+            if method in content["verdicts"]:
+                heard[sound] = str(content["verdicts"][method]["heard"])
+        idea = content["idea"]
+        sounds = [folder / version["file"] for version in idea["versions"]] if idea else []
     except (OSError, ValueError, KeyError, TypeError, InputError) as error:
         raise AssetError(f"The example in {folder} is missing or damaged ({type(error).__name__}: {error}).") from error
-    for version in (content["idea"] or {}).get("versions", ()):
-        version["sound"] = str(folder / Path(version["file"]).name)
-    pairs = [tuple(str(folder / f"pair-{i}-{m}.wav") for m in ("ar", "pcg")) for i in range(content["pairs"])]
-    return Example(takes, sounds, judged, content["idea"], tuple(pairs))
-
-
-def _read_verdict(values: Mapping[str, object]) -> JudgedTake:
-    counted = {name: Errors(**values[name]) for name in ("words", "characters")}
-    return JudgedTake(str(values["heard"]), **counted, similarity=values["similarity"], dnsmos=float(values["dnsmos"]))
+    pairs = ["", *(f"pair-{i}-" for i in range(content["pairs"]))]
+    sounds += [folder / f"{pair}{method}.wav" for pair in pairs for method in ("ar", "pcg")]
+    return Example(replace(session, heard=heard), idea, tuple(sounds))
 
 
 if __name__ == "__main__":

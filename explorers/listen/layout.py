@@ -22,21 +22,20 @@ from explorers.session import CARDS, Session, Turn
 from explorers.shared.controls import (
     DECODING,
     PRIVATE,
-    knob,
+    event_values,
     new_seed,
-    similarity_choice,
+    setting,
     text_box,
     voice_choice,
     with_parameters,
 )
 from explorers.shared.readout import message_html
-from explorers.shared.terms import TERMS, term_info
 from explorers.shared.verdict import shipped
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.saved_take import Origin, Stored
 from pcg.serving.speech_service import SpeechService
-from pcg.settings import Settings, bounds, choices, is_numeric
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.text.prompt import Reference
@@ -47,6 +46,8 @@ SCRIPTS = ("script", "deck", "pieces", "bars", "one_sound", "sound", "lanes", "t
 FIRST = ("theta", "lookahead", "beta", "temperature", "seed")
 ASKED = ("text", "voice", "method", "recording", "transcript", "consent")
 TUNED = tuple(name for name in Settings.model_fields if name not in ("method", *share.NO_CONTROL))
+MOVED = ("text", "voice", "recording", *TUNED)
+"""The controls that a take, a link or a preset moves."""
 TRANSCRIPT = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
 RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
 CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
@@ -76,15 +77,10 @@ def create_listen(
     example: Example | None = None,
     voice_ids: frozenset[str] = frozenset(),
 ) -> "Listen":
-    """Lay the tab out within `page`, which is being built.
-
-    Args:
-        session: holds a Session, at first that of the `example`.
-        load_judges: called when there is something to judge, or a recording comes without its transcript.
-        voice_ids: the names of the voice in the shipped results.
-    """
+    """Lay the tab out within `page`, which is being built. session: holds a Session, at first that of the `example`;
+    load_judges: called when there is something to transcribe; voice_ids: the names of the voice in the shipped results."""
     in_hand = gr.Radio(list(CARDS), value="pcg", label="Chosen take", visible=False)
-    shown = session.value.cards["pcg"].shown.take if example else None
+    shown = session.value.cards["pcg"].take if example else None
     controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
     codec = synthesizer.voice.codec
     value = partial(stage_value, synthesizer, origin, results=shipped(voice_ids), example=example)
@@ -99,7 +95,11 @@ def create_listen(
         live="",
         presets=share.presets(),
     )
-    cache = Path(stage.GRADIO_CACHE)
+    cache, on_cpu = Path(stage.GRADIO_CACHE), not is_lent() and synthesizer.voice.device == "cpu"
+    service = None
+    if on_cpu:  # a GPU decodes one take at a time, as a running batch has no CUDA graphs
+        rows, waiting = AT_ONCE * len(CARDS), VISITORS * len(CARDS)
+        service = SpeechService(synthesizer, rows, POSITIONS, waiting=waiting, in_turns=True)
 
     def keep(take: Take, reference: Reference | None) -> Path:
         return share.wav_file(take, Stored.of(take, origin, reference), cache)
@@ -107,18 +107,10 @@ def create_listen(
     def transcribe(samples: np.ndarray) -> str:
         return load_judges().transcribe(samples, codec.sample_rate)
 
-    speaker = Speaker(synthesizer, keep, transcribe, _service(synthesizer))
-    listen = Listen(speaker, load_judges, value, controls, stage, session, in_hand)
-    _wire(page, listen, origin)
-    return listen
-
-
-def _service(synthesizer: Synthesizer) -> SpeechService | None:
-    """All takes in turns, as each is timed; None on a GPU, where takes wait in gradio's queue, as a running batch has no CUDA
-    graphs."""
-    if is_lent() or synthesizer.voice.device != "cpu":
-        return None
-    return SpeechService(synthesizer, AT_ONCE * len(CARDS), POSITIONS, waiting=VISITORS * len(CARDS), in_turns=True)
+    speaker = Speaker(synthesizer, keep, transcribe, service)
+    tab = Listen(speaker, load_judges, value, origin, controls, stage, session, in_hand)
+    _wire(page, tab)
+    return tab
 
 
 def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[str, Component]:
@@ -139,10 +131,10 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
         with gr.Row(elem_classes="knob-row"):
             made["voice"] = voice_choice(synthesizer, "")
             for name in FIRST:
-                made[name] = _control(synthesizer, name, settings)
+                made[name] = setting(name, settings=settings)
             made["dice"] = gr.Button("⚄ Roll the seed", elem_id="dice", size="sm", scale=0, min_width=120)
         with gr.Accordion("More settings", open=False, elem_id="more-settings"), gr.Row(elem_classes="knob-row"):
-            made |= {name: _control(synthesizer, name, settings) for name in TUNED if name not in FIRST}
+            made |= {name: setting(name, settings=settings) for name in TUNED if name not in FIRST}
         low, high = synthesizer.voice.reference_seconds
         with gr.Accordion("Another voice, from a recording", open=False):
             made["recording"] = gr.Audio(
@@ -156,38 +148,19 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
     return made
 
 
-def _control(synthesizer: Synthesizer, name: str, settings: Settings) -> Component:
-    """The control of one setting."""
-    field, value = Settings.model_fields[name], getattr(settings, name)
-    key = name.replace("_", "-")
-    info = f"{field.description} {term_info(key, 'Equation')}" if key in TERMS else field.description
-    shown = {"label": name.replace("_", " ").capitalize(), "info": info, "elem_id": key}
-    if name == "similarity":
-        return similarity_choice("", value, info)
-    if choices(name):
-        return gr.Radio(choices(name), value=value, **shown)
-    if not is_numeric(name):
-        return gr.Checkbox(value, **shown)
-    if name == "seed":
-        return gr.Number(value, precision=0, minimum=bounds(name).low, maximum=bounds(name).high, **shown)
-    return knob(name, settings, "", info, label=shown["label"])
-
-
 @dataclass(frozen=True)
 class Listen:
     """The tab: its handlers, and what other panels connect to.
 
-    Attributes:
-        speaker: generates the takes; its `speak` serves every panel, so that one thread decodes.
-        value: `stage_value` of a session and the key in hand.
-        controls: by the names of ASKED and TUNED.
-        stage: draws the tab; its event `locate` brings a `token` for the map.
-        in_hand: the key of the take in hand.
+    speaker: generates the takes; its `speak` serves every panel, so that one thread decodes. value: `stage_value` of a session
+    and the key in hand. controls: by the names of ASKED and TUNED. stage: draws the tab; its event `locate` brings a `token`
+    for the map. in_hand: the key of the take in hand.
     """
 
     speaker: Speaker
     load_judges: Callable[[], Judges]
     value: Callable[..., dict[str, object]]
+    origin: Origin
     controls: Mapping[str, Component]
     stage: gr.HTML
     session: gr.State
@@ -236,37 +209,65 @@ class Listen:
     def judge(self, hand: str, session: Session, turn: Turn) -> Iterator[Updates]:
         """Judge the takes on the cards until another run begins, which judges would slow down."""
         number = turn.number
-        with showing_errors(), closing(judge_takes(self.speaker.synthesizer, self.load_judges, session)) as verdicts:
-            for sound, verdict in verdicts:
+        with showing_errors(), closing(judge_takes(self.load_judges, session)) as transcripts:
+            for sound, words in transcripts:
                 if turn.number != number:
                     return
-                session = session.with_verdict(sound, verdict)
+                session = session.with_transcript(sound, words)
                 yield {self.stage: gr.update(value=self.value(session, hand)), self.session: session}
 
     def stop(self, hand: str, session: Session, turn: Turn) -> Updates:
         finished = turn.stopped or session
         return {self.stage: self.shown(finished, hand, stopped(turn.stopped)), self.session: finished}
 
-    def show(self, hand: str, session: Session) -> dict[str, object]:
-        return self.value(session, hand)
-
     def study(self, hand: str, session: Session) -> dict[str, object]:
         with showing_errors():
             found = study_of(self.speaker.synthesizer, session, hand)
         return self.value(session, hand, study=found)
 
+    def choose(self, session: Session, event: gr.EventData) -> Updates:
+        """Take a card's take in hand."""
+        key = event_values(event).get("key")
+        if key not in CARDS:
+            return {self.in_hand: gr.skip()}
+        session = session if session.held is None else replace(session, held=None)
+        return {self.in_hand: key, self.session: session, self.stage: self.value(session, key)}
 
-def _wire(page: gr.Blocks, tab: Listen, origin: Origin) -> None:
+    def use(self, hand: str, session: Session, event: gr.EventData) -> Updates:
+        """Bring a take of the history, a preset, a link or a file to the controls."""
+        what, voices = event_values(event), self.speaker.synthesizer.voice.references
+        brought, note, then = "settings", "", ""
+        with showing_errors():
+            if "number" in what:
+                session, brought = session.holding(what["number"]), "take"
+                stored = Stored.of(session.in_hand(hand).take, self.origin)
+                hand = stored.settings.method
+            else:
+                stored = share.brought(what)
+                if isinstance(stored, Stored):
+                    note, then = share.caveats(stored, self.origin, voices), stored.settings.method
+        value = {**self.value(session, hand, note=note), "then": then, "brought": brought}
+        moved = {self.controls[name]: value for name, value in share.controls_of(stored, voices).items() if name in MOVED}
+        return {self.stage: value, self.session: session, self.in_hand: hand, **moved}
+
+    def check(self, recording: str | None) -> str:
+        """Say what is wrong with a recording."""
+        with showing_errors():
+            note = recording_note(self.speaker.synthesizer, recording)
+        return message_html(note) if note else ""
+
+
+def _wire(page: gr.Blocks, tab: Listen) -> None:
     stage, controls, session, hand, turn = tab.stage, tab.controls, tab.session, tab.in_hand, gr.State(Turn())
     service = tab.speaker.service is not None
     asked = [controls[name] for name in (*ASKED, *TUNED)]
 
     @with_parameters(*ASKED, *TUNED, "hand", "session", "turn")
-    def run(*values: object) -> Iterator[Updates]:
+    def generate_takes(*values: object) -> Iterator[Updates]:
         yield from tab.generate(*values)
 
     running = {
-        "fn": run, "inputs": [*asked, hand, session, turn],
+        "fn": generate_takes, "inputs": [*asked, hand, session, turn],
         "outputs": [stage, session, controls["transcript"]], "js": WITH_METHOD.replace("METHOD", str(ASKED.index("method"))),
         "show_progress": "hidden", "trigger_mode": "always_last",
         "concurrency_id": SPEAKING if service else DECODING, "concurrency_limit": VISITORS if service else 1,
@@ -276,75 +277,31 @@ def _wire(page: gr.Blocks, tab: Listen, origin: Origin) -> None:
         api_description="Generate takes of the text with a method, beside AR, or with all methods; streams the value of the "
         "stage, whose `state` is JSON: lanes with rounds and figures.",
     )  # fmt: skip
-    runs = [full, stage.again(**running, api_visibility="private")]
-    for each in runs:  # also of a request that was refused before the handler saw it
-        for ended in (each.success, each.failure):
+    again = stage.again(**running, api_visibility="private")
+    judge = {"api_name": "judge", "api_description": "Judge the takes of this session; streams the value of the stage."}
+    work = [full, again]
+    for run, named in ((full, judge), (again, {"api_visibility": "private"})):
+        for ended in (run.success, run.failure):  # also of a request that was refused before the handler saw it
             ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
-    # Events of their own, as the next press waits for the end of the last run.
-    judging = {
-        "fn": tab.judge, "inputs": [hand, session, turn], "outputs": [stage, session], "show_progress": "hidden",
-        "concurrency_id": "judging", "concurrency_limit": VISITORS, "trigger_mode": "multiple",
-    }  # fmt: skip
-    judged = [
-        full.success(
-            **judging, api_name="judge",
-            api_description="Judge the takes of this session that have no verdict; streams the value of the stage.",
-        ),
-        runs[1].success(**judging, api_visibility="private"),
-    ]  # fmt: skip
+        # An event of its own, as the next press waits for the end of the last run.
+        judged = run.success(
+            tab.judge, [hand, session, turn], [stage, session], show_progress="hidden", trigger_mode="multiple",
+            concurrency_id="judging", concurrency_limit=VISITORS, **named,
+        )  # fmt: skip
+        work.append(judged)
     # Through the queue where a state changes: gradio tells the page of that nowhere else.
     queued = {**PRIVATE, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     # In two steps: what the run sent last may reach the page after the answer to the first.
-    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=[*runs, *judged], **PRIVATE)
+    halted = controls["stop"].click(lambda turn: turn.stop(), turn, None, cancels=work, **PRIVATE)
     halted.then(tab.stop, [hand, session, turn], [stage, session], **queued)
     stage.halt(lambda turn: turn.halt(), turn, None, **PRIVATE)
-    page.load(tab.show, [hand, session], stage, **PRIVATE)
-
-    def choose(session: Session, event: gr.EventData) -> list[object]:
-        key = _sent(event).get("key")
-        if key not in CARDS:
-            return [gr.skip()] * 3
-        session = session if session.held is None else replace(session, held=None)
-        return [key, session, tab.value(session, key)]
-
-    stage.choose(choose, session, [hand, session, stage], **queued)
-    studying = {"concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
-    stage.study(tab.study, [hand, session], stage, **{**PRIVATE, "queue": True, **studying})
-    moved = {name: place for name, place in controls.items() if name in (*TUNED, "text", "voice", "recording")}
-    voices = tab.speaker.synthesizer.voice.references
-
-    def use(hand: str, session: Session, event: gr.EventData) -> Updates:
-        """Bring a take of the history, a preset, a link or a file to the controls."""
-        what, note, then = _sent(event), "", ""
-        with showing_errors():
-            if "number" in what:
-                session = session.holding(what["number"])
-                stored = share.stored_of(session.kept(session.held).shown, origin)
-                hand = stored.settings.method
-            else:
-                stored = share.brought(what)
-        if isinstance(stored, Stored) and "number" not in what:
-            note, then = share.caveats(stored, origin, voices), stored.settings.method
-        values = share.controls_of(stored, voices)
-        value = {**tab.value(session, hand, note=note), "then": then, "brought": "take" if "number" in what else "settings"}
-        return {stage: value, session_place: session, hand_place: hand} | {
-            place: values[name] for name, place in moved.items() if name in values
-        }
-
-    session_place, hand_place = session, hand
-    stage.use(use, [hand, session], [stage, session, hand, *moved.values()], **queued)
-    controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden").then(
-        js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private"
-    )
-    controls["recording"].clear(lambda: ("", ""), None, [controls["transcript"], controls["note"]], **PRIVATE)
-
-    def check(recording: str | None) -> str:
-        with showing_errors():
-            note = recording_note(tab.speaker.synthesizer, recording)
-        return message_html(note) if note else ""
-
-    controls["recording"].change(check, controls["recording"], controls["note"], **PRIVATE)
-
-
-def _sent(event: gr.EventData) -> dict[str, object]:
-    return event._data if isinstance(event._data, dict) else {}
+    page.load(lambda hand, session: tab.value(session, hand), [hand, session], stage, **PRIVATE)
+    stage.choose(tab.choose, session, [hand, session, stage], **queued)
+    studying = {"queue": True, "concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
+    stage.study(tab.study, [hand, session], stage, **PRIVATE | studying)
+    stage.use(tab.use, [hand, session], [stage, session, hand, *(controls[name] for name in MOVED)], **queued)
+    rolled = controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden")
+    rolled.then(js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private")
+    recording, note = controls["recording"], controls["note"]
+    recording.clear(lambda: ("", ""), None, [controls["transcript"], note], **PRIVATE)
+    recording.change(tab.check, recording, note, **PRIVATE)

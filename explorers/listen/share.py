@@ -21,22 +21,18 @@ OWN_RECORDING = "It was spoken with your recording, which no link holds."
 ELSEWHERE = "This take was recorded on another computer: made again here, a few tokens may differ."
 
 
-def stored_of(shown: ShownTake, origin: Origin) -> Stored:
-    return Stored.of(shown.take, origin)
-
-
 def link_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> dict[str, str]:
     """The query string of a take, what to say beside it, and why there is none."""
     if shown.take.voice not in voices:
         return {"link": "", "note": OWN_RECORDING}
-    return {"link": write_link(stored_of(shown, origin)), "note": ELSEWHERE if shown.recorded else ""}
+    return {"link": write_link(Stored.of(shown.take, origin)), "note": ELSEWHERE if shown.recorded else ""}
 
 
 def texts_of(shown: ShownTake, origin: Origin, voice: Voice) -> dict[str, str]:
     """The take as JSON and as lines of Python and shell that make it again; empty where no link holds it."""
     if not link_of(shown, origin, voice.references)["link"]:
         return {}
-    stored, model = stored_of(shown, origin), EMBEDDED if voice.folder == EMBEDDED_FOLDER else model_name(voice.folder)
+    stored, model = Stored.of(shown.take, origin), EMBEDDED if voice.folder == EMBEDDED_FOLDER else model_name(voice.folder)
     return {
         "json": stored.to_json(indent=2),
         "python": python_snippet(stored, model),

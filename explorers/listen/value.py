@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from math import isnan
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from explorers.judging import JudgedTake
 from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
 from explorers.session import CARDS, Session, ShownTake
@@ -19,8 +18,7 @@ from explorers.shared.verdict import Measured, winner_lines
 from pcg.analysis.audition import FRAME_SECONDS, log_mel_db
 from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
-from pcg.metrics.intelligibility import comparable, misheard_words
-from pcg.rules import Test
+from pcg.metrics.intelligibility import comparable, misheard_words, word_errors
 from pcg.saved_take import Origin
 from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
@@ -48,51 +46,83 @@ def stage_value(
 ) -> dict[str, object]:
     """The value of the stage. Takes travel as JSON text, which a page copies at once, and sounds as files.
 
-    Args:
-        key: the card that a visitor listens to.
-        study: what `study_of` found out about the take in hand.
-        note: a sentence about a take that came by a link, escaped.
+    key: the card that a visitor listens to; study: of the take in hand, by `study_of`; note: on a take by a link, escaped.
     """
-    voices, hand = synthesizer.voice.references, session.in_hand(key)
-    lanes = [(name, session.cards[name].shown, session.cards[name].outdated) for name in CARDS if name in session.cards]
-    held = [kept.shown for kept in session.history if kept.number == session.held]
-    lanes += [("kept", shown, False) for shown in held if all(shown is not card.shown for card in session.cards.values())]
-    newest = [kept.shown for kept in reversed(session.history)]
+    hand, newest = session.in_hand(key), session.history[::-1]
+    lanes = {name: session.cards[name] for name in CARDS if name in session.cards}
+    held = [shown for shown in newest if shown.number == session.held]
+    if held and held[0] not in lanes.values():
+        lanes["kept"] = held[0]
+
+    def row(shown: ShownTake) -> dict[str, object]:
+        """What the history tells of a take."""
+        take, settings, heard = shown.take, shown.take.settings, session.heard.get(shown.sound)
+        errors = None if heard is None else word_errors(take.text, heard)
+        knobs = [*KNOBS[settings.method], "temperature", "seed"]
+        return {
+            "number": shown.number,
+            "recorded": shown.recorded,
+            "title": f"{TITLES[settings.method][0]}, seed {settings.seed}",
+            "method": settings.method,
+            "text": take.text,
+            "voice": take.voice,
+            "knobs": ", ".join(f"{name} {getattr(settings, name):g}" for name in knobs),
+            "seconds": round(take.audio_seconds, 2),
+            "calls": len(take.rounds),
+            "ratio": None if shown.speed_up is None else round(shown.speed_up, 2),
+            "errors": errors and errors.errors,
+            "length": errors and errors.length,
+            "heard": heard,
+            **link_of(shown, origin, synthesizer.voice.references),
+        }
+
+    def lane(name: str, shown: ShownTake) -> dict[str, object]:
+        """What a lane draws: the row, and every round."""
+        take, heard = shown.take, session.heard.get(shown.sound)
+        words = without_pauses(take.text).split()
+        return {
+            **row(shown),
+            "key": name,
+            "name": TITLES[name][0] if name in TITLES else f"#{shown.number}",
+            "outdated": name in session.outdated,
+            "cut": take.hit_limit,
+            "speed": round(take.tokens_per_second),
+            "accepted": take.acceptance_rate,
+            "tested": take.acceptance_of_tested,
+            "words": words,
+            "starts": _starts(take.text, take.audio_seconds),
+            "wrong": None if heard is None else _wrong(words, take.text, heard),
+            "pauses": take.pauses,
+            "verification": take.settings.verification,
+            "rounds": [[round(r.milliseconds, 3), r.drafted, _tokens(r)] for r in take.rounds],
+        }
+
     state = {
-        "lanes": [_lane(name, shown, outdated, session, origin, voices) for name, shown, outdated in lanes],
-        "hand": session.number_of(hand),
-        "history": [_row(shown, session, origin, voices) for shown in newest],
+        "lanes": [lane(name, shown) for name, shown in lanes.items()],
+        "hand": hand and hand.number,
+        "history": [row(shown) for shown in newest],
         "share": texts_of(hand, origin, synthesizer.voice) if hand else {},
         "verdict": verdict_lines(session, results),
         "status": status,
         "note": note,
         "study": study,
     }
-    sounds = [shown.sound for _, shown, _ in lanes] + [shown.sound for shown in newest]
-    return {"state": json.dumps(state), "sounds": [_file(sound) for sound in sounds], **example_value(example)}
+    sounds = [_file(shown.sound) for shown in (*lanes.values(), *newest)]
+    return {"state": json.dumps(state), "sounds": sounds, **example_value(example)}
 
 
 def example_value(example: Example | None) -> dict[str, object]:
     """Return the recorded sounds beside the takes: the swapped sentence, and the pairs of "Can you tell?"."""
     if example is None:
         return {"idea": "null", "pairs": 0, "recorded": []}
-    sounds = [Path(version["sound"]) for version in (example.idea or {}).get("versions", ())]
-    pairs = [[str(example.sounds["ar"]), str(example.sounds["pcg"])], *example.pairs]
-    return {
-        "idea": json.dumps(example.idea),
-        "pairs": len(pairs),
-        "recorded": [_file(sound) for sound in (*sounds, *(Path(path) for pair in pairs for path in pair))],
-    }
+    recorded = [_file(sound) for sound in example.sounds]
+    return {"idea": json.dumps(example.idea), "pairs": example.pairs, "recorded": recorded}
 
 
 def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str]:
-    """The verdict: which rule won and at what price, over all sentences and in the takes on the page.
-
-    Returns:
-        The first line, of at most two numbers, and the others.
-    """
+    """Return which rule won and at what price, over all sentences, at first in a line of two numbers, and on this sentence."""
     lines = winner_lines(results)
-    ratios = {name: card.shown.speed_up for name, card in session.cards.items()}
+    ratios = {name: shown.speed_up for name, shown in session.cards.items()}
     here = {name: ratio for name, ratio in ratios.items() if name != "ar" and ratio is not None}
     if here:
         best = max(here, key=lambda name: here[name])
@@ -102,11 +132,8 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
 
 
 def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, object] | None:
-    """Find out what takes a second: the curves of the detectors, estimates for other settings, the mel picture.
-
-    Returns:
-        Ready for JSON; None without a take in hand.
-    """
+    """Find out what takes a second: the curves of the detectors, estimates for other settings, the mel picture; None without a
+    take in hand."""
     shown = session.in_hand(key)
     if shown is None:
         return None
@@ -122,7 +149,7 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
     names = {"theta": "PCG, theta", "beta": "SSD, beta", "lookahead": f"{take.settings.method.upper()}, lookahead"}
     estimates = {names[knob]: [[value, *figures] for value, figures in row] for knob, row in rows.items() if row}
     return {
-        "number": session.number_of(shown),
+        "number": shown.number,
         "curves": curves,
         "estimates": estimates,
         "mel": _mel(take.audio, take.sample_rate),
@@ -148,67 +175,22 @@ def _file(sound: Path | None) -> dict[str, object] | None:
     return {"path": str(sound), "meta": {"_type": "gradio.FileData"}} if sound and sound.is_file() else None
 
 
-def _row(shown: ShownTake, session: Session, origin: Origin, voices: Collection[str]) -> dict[str, object]:
-    take, verdict = shown.take, session.verdict(shown)
-    settings = take.settings
-    knobs = [*KNOBS[settings.method], "temperature", "seed"]
-    return {
-        "number": session.number_of(shown),
-        "recorded": shown.recorded,
-        "title": f"{TITLES[settings.method][0]}, seed {settings.seed}",
-        "method": settings.method,
-        "text": take.text,
-        "voice": take.voice,
-        "knobs": ", ".join(f"{name} {getattr(settings, name):g}" for name in knobs),
-        "seconds": round(take.audio_seconds, 2),
-        "calls": len(take.rounds),
-        "ratio": None if shown.speed_up is None else round(shown.speed_up, 2),
-        "errors": None if verdict is None else verdict.words.errors,
-        "length": None if verdict is None else verdict.words.length,
-        "heard": None if verdict is None else verdict.heard,
-        **link_of(shown, origin, voices),
-    }
-
-
-def _lane(
-    key: str, shown: ShownTake, outdated: bool, session: Session, origin: Origin, voices: Collection[str]
-) -> dict[str, object]:
-    take, verdict = shown.take, session.verdict(shown)
-    words = without_pauses(take.text).split()
-    return {
-        **_row(shown, session, origin, voices),
-        "key": key,
-        "name": TITLES[key][0] if key in TITLES else f"#{session.number_of(shown)}",
-        "outdated": outdated,
-        "cut": take.hit_limit,
-        "speed": round(take.tokens_per_second),
-        "accepted": take.acceptance_rate,
-        "tested": take.acceptance_of_tested,
-        "words": words,
-        "starts": _starts(take.text, take.audio_seconds),
-        "wrong": None if verdict is None else _wrong(words, take.text, verdict),
-        "pauses": take.pauses,
-        "verification": take.settings.verification,
-        "rounds": [[round(r.milliseconds, 3), r.drafted, _tokens(r)] for r in take.rounds],
-    }
-
-
 def _tokens(round_: Round) -> list[tuple[object, ...]]:
-    """Each token of a round: [token, kind, size of its group, its test]."""
-    tests = [*map(_test, round_.tests), *[None] * len(round_.tokens)]
+    """Each token of a round: [token, kind, size of its group, its test].
+
+    A test is [drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none.
+    """
+    tests: list[list[object] | None] = [None] * len(round_.tokens)
+    for i, test in enumerate(round_.tests[: len(tests)]):
+        numbers = [float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")]
+        tests[i] = [test.token, test.accepted, test.group, test.group_size, *numbers]
     return list(zip(round_.tokens, round_.kinds, round_.group_sizes, tests, strict=False))
 
 
-def _test(test: Test) -> list[object]:
-    """[drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none."""
-    numbers = [float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")]
-    return [test.token, test.accepted, test.group, test.group_size, *numbers]
-
-
-def _wrong(words: Sequence[str], text: str, verdict: JudgedTake) -> list[bool] | None:
+def _wrong(words: Sequence[str], text: str, heard: str) -> list[bool] | None:
     """Mark the words that the judge did not hear; None where a word alone is read in another way than within the text."""
     counts = [len(comparable(word).split()) for word in words]
-    flags = misheard_words(text, verdict.heard)
+    flags = misheard_words(text, heard)
     if sum(counts) != len(flags):
         return None
     places = iter(flags)

@@ -1,37 +1,38 @@
 """Spoof detectors (MSpoofTTS, arXiv 2603.05373): one text by six samplers, and which parts the detectors find synthetic."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from html import escape
-from math import ceil, isnan
+from math import isnan
+from typing import NamedTuple
 
 import gradio as gr
 import numpy as np
+import plotly.graph_objects as go
 from gradio.components import Component
 
-from explorers.errors import page_error
+from explorers.colours import DETECTORS, INK, MARGIN, SOUND_COLOUR, axis, layout
 from explorers.listen.actions import while_waiting
-from explorers.more.beams import EMPTY, SCRIPT, Tree, spoken, tree_html
-from explorers.more.beams import HEADING as BEAMS
 from explorers.shared.controls import (
-    knob,
     pcm,
     player,
     queued_beside,
     run_and_stop,
     seed_and_dice,
+    setting,
+    telling_errors,
     text_box,
     voice_choice,
     wire_stop,
 )
-from explorers.shared.readout import busy_html, failure_html, message_html
+from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import TERMS, explained, term_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
-from pcg.errors import InputError, PCGError, counted
+from pcg.decode.beam_search import Hierarchy
+from pcg.errors import InputError, counted
 from pcg.settings import Settings
-from pcg.spoof.detectors import RESOLUTIONS, STEP
+from pcg.spoof.detectors import M10, M25, M50, RESOLUTIONS, STEP
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, Take, last_take
 from pcg.text.reading import check_text
@@ -41,17 +42,24 @@ HEADING = f"""<header class="title"><h2>Spoof detectors<small>which parts sound 
 <p>Six samplers say one text. The curves are the {term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens:
 lower is more like speech. The beams are chosen by these same detectors, so their lower curves prove nothing. {NOTE}</p>
 </header>"""
+PLAN = Hierarchy()
+BEAMS = f"""<h3>Beams</h3><p class="beams-note">After {PLAN.warmup} tokens, {PLAN.beams[0]} {term_html("beam", "beams")}
+continue from one position; {PLAN.beams[1]} are left after {PLAN.stages[0]} tokens, {PLAN.beams[2]} after {PLAN.stages[1]}, and
+after {PLAN.stages[2]} the one with the best sum of ranks is chosen.</p>"""
 EXAMPLE = "The train to the city leaves at nine in the morning."
 READY = "Six takes, one after the other. The two with beams take longer."
 STOPPED = "Stopped. Finished takes stay."
 DONE = "All six takes are ready."
 # The two searches cost about eleven plain takes.
 TAKES = 15
-HEIGHT, MOST_TICKS = 100, 6
+SPREAD_TOKENS = 5
+# Gradio may lose the first figure of a plot that appears with it.
+BLANK = go.Figure(layout=layout(None) | {"height": 200, "xaxis": {"visible": False}, "yaxis": {"visible": False}})
+JUDGES = (M10.name, M25.name, M50.name)
+"""The detector that scores the beams at the end of each stage."""
 
 
-@dataclass(frozen=True)
-class Sampler:
+class Sampler(NamedTuple):
     """A sampling scheme with the settings of MSpoofTTS, section 3.2."""
 
     name: str
@@ -59,36 +67,25 @@ class Sampler:
     settings: Settings
 
 
-def _sampler(name: str, note: str, **sampling: object) -> Sampler:
-    return Sampler(name, note, Settings("ar", temperature=1.0, top_k=50, **sampling))
-
-
+PLAIN = Settings("ar", temperature=1.0, top_k=50)
+NUCLEUS, RAS, EAS = (PLAIN.with_(sampler=sampler, top_p=0.8) for sampler in ("plain", "ras", "eas"))
 SAMPLERS = {
-    "original": _sampler("Original", "Plain sampling, the 50 likeliest tokens."),
-    "top_p": _sampler("top-p", "A control: Original with the top-p of RAS and EAS, and nothing else of theirs.", top_p=0.8),
-    "ras": _sampler("RAS", TERMS["ras"].meaning, sampler="ras", top_p=0.8),
-    "eas": _sampler("EAS", TERMS["eas"].meaning, sampler="eas", top_p=0.8),
-    "hierras": _sampler("HierRAS", "RAS in beams, pruned by the detectors.", sampler="ras", top_p=0.8, hierarchical=True),
-    "hiereas": _sampler("HierEAS", "EAS in beams: the paper's MSpoofTTS.", sampler="eas", top_p=0.8, hierarchical=True),
+    "original": Sampler("Original", "Plain sampling, the 50 likeliest tokens.", PLAIN),
+    "top_p": Sampler("top-p", "A control: Original with the top-p of RAS and EAS, and nothing else of theirs.", NUCLEUS),
+    "ras": Sampler("RAS", TERMS["ras"].meaning, RAS),
+    "eas": Sampler("EAS", TERMS["eas"].meaning, EAS),
+    "hierras": Sampler("HierRAS", "RAS in beams, pruned by the detectors.", RAS.with_(hierarchical=True)),
+    "hiereas": Sampler("HierEAS", "EAS in beams: the paper's MSpoofTTS.", EAS.with_(hierarchical=True)),
 }
-SEARCHED = {key: sampler.name for key, sampler in SAMPLERS.items() if sampler.settings.hierarchical}
-LAST = list(SAMPLERS)[-1]
 
 
-@dataclass(frozen=True, eq=False)
-class SpoofTake:
+class SpoofTake(NamedTuple):
     """The take of one sampler. curves: the spoof probability of each token at each resolution, `[T]`, NaN where the take is
-    too short for it; tree: None where nothing was searched."""
+    too short for it."""
 
     key: str
-    take: Take = field(repr=False)
-    curves: Mapping[str, np.ndarray] = field(repr=False)
-    tree: Tree | None = field(repr=False)
-
-    def record(self) -> dict[str, object]:
-        """Return the figures of the take and the means of its curves, ready for JSON."""
-        means = {name: float(curve.mean()) if len(curve) else np.nan for name, curve in self.curves.items()}
-        return self.take.summary() | {"spoof": {name: None if isnan(m) else round(m, 4) for name, m in means.items()}}
+    take: Take
+    curves: Mapping[str, np.ndarray]
 
 
 def can_judge(synthesizer: Synthesizer) -> bool:
@@ -103,7 +100,7 @@ def generate_all(
 
     Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
     """
-    text, codec = check_text(text), synthesizer.voice.codec
+    text = check_text(text)
     synthesizer.voice.reference(voice)
     if not can_judge(synthesizer):
         raise InputError("voice", synthesizer.voice.name, "one whose codes the spoof detectors know")
@@ -115,135 +112,132 @@ def generate_all(
             yield from while_waiting(events, synthesizer)
             take = last_take(events)
         curves = {name: curve.numpy() for name, curve in synthesizer.decoder.detectors.curves(take.tokens).items()}
-        tree = Tree.of(SAMPLERS[key].name, take, codec.sample_rate / codec.hop) if key in SEARCHED else None
-        yield SpoofTake(key, take, curves, tree)
+        yield SpoofTake(key, take, curves)
 
 
 def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mapping[str, Component]:
     """Lay the panel out; return the controls that share their values with other panels. speak: as in `generate_all`."""
+    heads, sounds, plots, trees = {}, {}, {}, {}
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
             text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
-            temperature = knob("temperature", Settings(), "spoof-", explained("temperature", "The paper uses 1.0."))
+            temperature = setting("temperature", "spoof-", info=explained("temperature", "The paper uses 1.0."))
             seed = seed_and_dice("spoof-")
             run, stop = run_and_stop("spoof-", "Compare all six")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(HEADING, apply_default_css=False)
-            keys, views = tuple(SAMPLERS), {}
+            keys = tuple(SAMPLERS)
             for row in zip(keys[::2], keys[1::2], strict=True):
                 with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                    views |= {key: _create_take(synthesizer, key) for key in row}
-            script = SCRIPT.read_text(encoding="utf-8")
+                    for key in row:
+                        with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
+                            heads[key] = gr.HTML(sampler_html(key), apply_default_css=False)
+                            sounds[key] = player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
+                            plots[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-curves-{key}")
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(BEAMS, apply_default_css=False)
-                trees = {key: gr.HTML(EMPTY, js_on_load=script, apply_default_css=False, elem_id=f"spoof-tree-{key}")
-                         for key in SEARCHED}  # fmt: skip
-            record = gr.JSON(visible=False)
+                for key in ("hierras", "hiereas"):
+                    trees[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-tree-{key}")
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
+    @telling_errors(status)
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
-        takes: list[SpoofTake] = []
-        asked = {"text": text, "voice": voice, "temperature": temperature, "seed": seed, "n": 1, "note": NOTE}
-        try:
-            with closing(lent(text, voice, temperature, seed)) as steps:
-                for step in steps:
-                    if isinstance(step, str):
-                        empty = {} if takes else _emptied(views, trees) | {record: asked | {"ways": {}}}
-                        yield empty | {status: busy_html(step)}
-                        continue
-                    takes.append(step)
-                    updates = {record: asked | {"ways": {made.key: made.record() for made in takes}}}
-                    done = {status: message_html(DONE)} if step.key == LAST else {}
-                    tree = {trees[step.key]: tree_html(step.tree)} if step.tree else {}
-                    yield updates | done | tree | _updates(step, views[step.key])
-        except PCGError as error:
-            yield {status: failure_html(error)}
-            raise page_error(error) from error
+        done = 0
+        with closing(lent(text, voice, temperature, seed)) as steps:
+            for step in steps:
+                if isinstance(step, str):
+                    emptied = {heads[key]: sampler_html(key) for key in SAMPLERS} | dict.fromkeys(sounds.values())
+                    emptied |= dict.fromkeys((*plots.values(), *trees.values()), BLANK)
+                    yield ({} if done else emptied) | {status: busy_html(step)}
+                    continue
+                done += 1
+                updates: dict[Component, object] = {
+                    heads[step.key]: sampler_html(step.key, step.take),
+                    sounds[step.key]: pcm(step.take.audio, step.take.sample_rate),
+                    plots[step.key]: curves_figure(step),
+                }
+                if step.key in trees:
+                    updates[trees[step.key]] = beams_figure(step)
+                if done == len(SAMPLERS):
+                    updates[status] = message_html(DONE)
+                yield updates
 
-    places = [place for view in views.values() for place in view]
-    running = run.click(
-        compare_samplers, [text, voice, temperature, seed],
-        [record, *trees.values(), *places, status], **queued_beside(status), api_name="spoof",
-        api_description="Takes of a text by six samplers at one seed; streams a record (cost and spoof probabilities), then "
-        "beams, sounds and curves.",
-    )  # fmt: skip
+    places = [*heads.values(), *sounds.values(), *plots.values(), *trees.values(), status]
+    asked = [text, voice, temperature, seed]
+    running = run.click(compare_samplers, asked, places, **queued_beside(status), api_visibility="private")
     wire_stop(stop, running, status, STOPPED)
     return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
 
 
-View = tuple[gr.HTML, gr.Audio, gr.HTML]
-
-
-def _create_take(synthesizer: Synthesizer, key: str) -> View:
-    with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
-        head = gr.HTML(sampler_html(key), apply_default_css=False)
-        sound = player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
-        return head, sound, gr.HTML("", apply_default_css=False, elem_id=f"spoof-curves-{key}")
-
-
-def _emptied(views: Mapping[str, View], trees: Mapping[str, gr.HTML]) -> dict[Component, object]:
-    empty: dict[Component, object] = dict.fromkeys(trees.values(), EMPTY)
-    for key, (head, sound, curves) in views.items():
-        empty |= {head: sampler_html(key), sound: None, curves: ""}
-    return empty
-
-
-def _updates(made: SpoofTake, view: View) -> dict[Component, object]:
-    (head, sound, curves), take = view, made.take
-    drawn = curves_html(made.curves, take.audio_seconds)
-    return {head: sampler_html(made.key, take), sound: pcm(take.audio, take.sample_rate), curves: drawn}
-
-
 def sampler_html(key: str, take: Take | None = None) -> str:
     """The heading of a sampler, and what its take cost."""
-    sampler = SAMPLERS[key]
-    cost = ""
+    sampler, cost = SAMPLERS[key], ""
     if take is not None:
         rtf = f", {term_html('rtf')} {take.rtf:.2f}" if len(take.audio) else ""
         cut = "; cut at the length limit" if take.hit_limit else ""
         computed = f"<b>{take.computed_per_token:.1f}</b> tokens computed for each token"
-        cost = (
-            f'<p class="beams-note">{computed}; {counted(len(take.tokens), "token")}, {take.audio_seconds:.1f} s{rtf}{cut}.</p>'
-        )
+        length = f"{counted(len(take.tokens), 'token')}, {take.audio_seconds:.1f} s"
+        cost = f'<p class="beams-note">{computed}; {length}{rtf}{cut}.</p>'
     return f'<header class="title"><h2>{sampler.name}</h2><p>{sampler.note}</p></header>{cost}'
 
 
-def curves_html(curves: Mapping[str, Sequence[float]], seconds: float) -> str:
-    """Draw the curves of an utterance of so many seconds, and their means.
+def curves_figure(made: SpoofTake) -> go.Figure:
+    """Draw the curve of each detector along the sound; the legend has their means."""
+    lines = []
+    for resolution in RESOLUTIONS:
+        curve, (colour, _, dashes) = made.curves[resolution.name], DETECTORS[resolution.name]
+        known = len(curve) > 0 and not isnan(curve[0])
+        # A curve changes at every `STEP`-th token at most.
+        places = sorted({*range(0, len(curve), STEP), len(curve) - 1}) if known else []
+        at = [(place + 0.5) / len(curve) * made.take.audio_seconds for place in places]
+        name = f"{escape(resolution.name)} {f'{curve.mean():.2f}' if known else 'too short'}"
+        line = {"color": colour, "width": 1.75, "dash": dashes or "solid"}
+        hover = "%{x:.2f} s: %{y:.2f}"
+        values = [float(curve[place]) for place in places]
+        lines.append(go.Scatter(x=at, y=values, name=name, mode="lines", line=line, hovertemplate=hover))
+    axes = {"xaxis": axis(None, ticksuffix=" s"), "yaxis": axis("spoof probability", range=[0, 1], dtick=0.5)}
+    legend = {"orientation": "h", "y": -0.25, "font": {"size": 11}}
+    room = {"height": 200, "margin": MARGIN | {"t": 12}, "showlegend": True, "legend": legend}
+    return go.Figure(lines, layout(None) | axes | room)
 
-    Args:
-        curves: by resolution, the spoof probability of each token `[T]`, NaN where the utterance is too short for it.
+
+def beams_figure(made: SpoofTake) -> go.Figure:
+    """Draw the beams of a search (MSpoofTTS, Algorithm 2) as a tree over time.
+
+    A line is a beam, a broad one was chosen. A mark stands where a detector scored it, redder for a higher spoof probability;
+    a cross where it was pruned.
     """
-    count = max(map(len, curves.values()))
-    means = {name: f"{sum(curve) / len(curve):.2f}" if _is_known(curve) else "too short" for name, curve in curves.items()}
-    listed = ", ".join(f"{spoken(name)} {mean}" for name, mean in means.items())
-    lines = "".join(
-        f'<polyline class="{r.key}" points="{_points(curves[r.name])}"/>' for r in RESOLUTIONS if _is_known(curves[r.name])
-    )
-    apart = max(1, ceil(seconds / MOST_TICKS))
-    ticks = "".join(f'<span style="--at:{s / seconds:.2%}">{s} s</span>' for s in range(apart, int(seconds) + 1, apart))
-    levels = "".join(f'<span style="--at:{level:.0%}">{level:g}</span>' for level in (0, 0.5, 1))
-    legend = "".join(
-        '<div><dt><svg class="spoof-key" width="26" height="8" aria-hidden="true">'
-        f'<line class="{r.key}" x2="26" y1="4" y2="4"/></svg>{escape(r.name)}</dt><dd>{means[r.name]}</dd></div>'
-        for r in RESOLUTIONS
-    )
-    return (
-        f'<div class="spoof-curves"><p>{term_html("spoof")}, 0 to 1, and its means</p><div class="spoof-plane" role="img" '
-        f'aria-label="Spoof probability along {seconds:.1f} s; means: {listed}">'
-        f'<div class="spoof-levels">{levels}</div>'
-        f'<svg viewBox="0 0 {max(1, count)} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>'
-        f'<div class="spoof-seconds">{ticks}</div></div><dl class="spoof-means">{legend}</dl></div>'
-    )
-
-
-def _is_known(curve: Sequence[float]) -> bool:
-    return len(curve) > 0 and not isnan(curve[0])
-
-
-def _points(curve: Sequence[float]) -> str:
-    """A curve changes at every `STEP`-th token at most."""
-    places = sorted({*range(0, len(curve), STEP), len(curve) - 1})
-    return " ".join(f"{place + 0.5:g},{HEIGHT * (1 - curve[place]):.1f}" for place in places)
+    seconds_each = made.take.audio_seconds / max(1, len(made.take.tokens))
+    lines: dict[bool, list[tuple[float | None, float | None]]] = {False: [], True: []}
+    marks: list[tuple[float, float, float, str, str]] = []
+    start, root, number = 0, (PLAN.beams[0] - 1) / 2, 0
+    for cycle in made.take.cycles:
+        kept, warm_up = cycle.branches[cycle.chosen], len(cycle.branches) == 1
+        number += not warm_up
+        for beam in cycle.branches:
+            lane, end = root if warm_up else beam.number, start + len(beam.tokens)
+            turns = ((start, root), (min(start + SPREAD_TOKENS, end), lane), (end, lane))
+            lines[beam is kept] += [*((token * seconds_each, y) for token, y in turns), (None, None)]
+            fate = "chosen" if beam is kept else f"pruned after {PLAN.stages[beam.stages - 1]} tokens"
+            scores = ", ".join(f"{escape(name)} {1 - score:.2f}" for name, score in beam.scores.items())
+            rank = "" if beam.rank is None else f"; sum of ranks {beam.rank:g}"
+            label = f"cycle {number}, beam {beam.number + 1}: {fate}<br>spoof probability {scores}{rank}"
+            for stage, judge in enumerate(() if warm_up else JUDGES[: beam.stages], start=1):
+                symbol = "x" if stage == beam.stages and beam is not kept else "circle"
+                at = min(start + PLAN.stages[stage - 1], end) * seconds_each
+                marks.append((at, lane, 1 - beam.scores[judge], symbol, label))
+        start, root = start + len(kept.tokens), root if warm_up else kept.number
+    figure = go.Figure()
+    for chosen, points in lines.items():
+        look = {"color": SOUND_COLOUR, "width": 5} if chosen else {"color": INK, "width": 1}
+        figure.add_scatter(x=[x for x, _ in points], y=[y for _, y in points], mode="lines", line=look, hoverinfo="skip")
+    if marks:
+        x, y, spoof, symbols, labels = zip(*marks, strict=True)
+        look = {"color": spoof, "symbol": symbols, "size": 8, "cmin": 0, "cmax": 1, "colorscale": "YlOrRd"}
+        look |= {"line": {"color": INK, "width": 1}, "colorbar": {"title": {"text": "spoof"}, "thickness": 8}}
+        figure.add_scatter(x=x, y=y, mode="markers", marker=look, text=labels, hovertemplate="%{text}<extra></extra>")
+    title = f"Beams of {SAMPLERS[made.key].name}" + ("" if number else ": the take ended before any beams")
+    axes = {"xaxis": axis(None, ticksuffix=" s"), "yaxis": axis(None, visible=False, autorange="reversed")}
+    return figure.update_layout(layout(title) | axes | {"height": 260, "showlegend": False})

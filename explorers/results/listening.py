@@ -10,29 +10,28 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 from urllib.parse import parse_qs, urlencode
 
 import gradio as gr
 import numpy as np
 from gradio.blocks import Block
 from gradio.components import Component
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-from explorers.errors import page_error, showing_errors
+from explorers.errors import showing_errors
 from explorers.listen.actions import while_waiting
 from explorers.shared.controls import (
     PRIVATE,
-    knob,
+    event_values,
     queued_beside,
     run_and_stop,
     seed_and_dice,
-    similarity_choice,
-    voice_choice,
+    telling_errors,
     wire_stop,
     with_parameters,
 )
 from explorers.shared.readout import failure_html, message_html, percent, table_html
-from explorers.shared.terms import explained
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
@@ -40,8 +39,6 @@ from pcg.experiments.listening_tests import (
     OPEN,
     TIE,
     Design,
-    Figure,
-    Outcome,
     Plan,
     Vote,
     as_dict,
@@ -58,10 +55,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, last_take
 from pcg.text.reading import MAX_CHARACTERS, check_text
 
-SCRIPT, VOTE, MARK = Path(__file__).with_name("results.js"), "vote", "#test?"
+SCRIPT, MARK = Path(__file__).with_name("results.js"), "#test?"
 DESIGNS = {"ab": "A/B: which is better", "abx": "ABX: which one is X", "rating": "Rating, 0 to 100"}
-SOURCES = {"evaluation": "evaluation sentences", "own": "own lines"}
-KNOBS = ("theta", "lookahead", "beta", "temperature")
+KNOBS = ("theta", "lookahead", "beta", "temperature", "similarity")
 MOST_LINES, MOST_ASKED, TRIALS = 60, 30, 6
 LONGEST_LINK = 8 * MAX_CHARACTERS
 READY = "Choose what to compare, then prepare the test."
@@ -77,13 +73,10 @@ HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud,
 <p>The system behind each letter stays secret until the last vote. Use headphones, and set a comfortable level first.</p>
 </header>"""
 OPENED = f"""() => {{
+  const press = (id) => setTimeout(() => document.querySelector(id)?.click(), 0);
   addEventListener("hashchange", () => location.hash.startsWith("{MARK}") && location.reload());
+  if (location.hash.startsWith("{MARK}")) ["#results-tab-button", "#listening-button"].forEach(press);
   return [location.hash];
-}}"""
-OPEN_TAB = f"""() => {{
-  if (!location.hash.startsWith("{MARK}")) return;
-  document.querySelector("#results-tab-button")?.click();
-  setTimeout(() => document.querySelector("#listening-button")?.click(), 0);
 }}"""
 WITH_ADDRESS = "(...values) => [...values.slice(0, -1), location.origin + location.pathname.replace(/\\/$/, '')]"
 
@@ -95,31 +88,29 @@ class ListeningRequest(Checked):
 
     Attributes:
         compared: methods at these settings, and the papers' presets, by name.
-        source: "evaluation" sentences, or "own" `lines`, one text each.
+        reference: of a rating.
+        lines: one text each; the evaluation sentences without any.
     """
 
     model_config = ConfigDict(strict=False)  # a link holds words alone
 
-    design: str
+    design: Literal["ab", "abx", "rating"]
     compared: list[str]
     reference: str | None = None
-    source: str
     lines: str = ""
-    trials: int
+    trials: int = Field(ge=1, le=MOST_ASKED, json_schema_extra={"step": 1})
+    seed: int
     voice: str
     theta: float
     lookahead: int
     beta: float
     temperature: float
-    seed: int
     similarity: str = Settings().similarity
-
-    def settings(self, method: str) -> Settings:
-        return Settings(method, **{name: getattr(self, name) for name in (*KNOBS, "similarity", "seed")})
 
     def systems(self) -> dict[str, Settings]:
         """Return the settings of everything that is compared, by name, in a fixed order."""
-        known = {method.upper(): self.settings(method) for method in METHODS} | {p.name: p.settings for p in PAPERS}
+        own = {name: getattr(self, name) for name in (*KNOBS, "seed")}
+        known = {method.upper(): Settings(method, **own) for method in METHODS} | {p.name: p.settings for p in PAPERS}
         for name in self.compared:
             if name not in known:
                 raise InputError("what is compared", name[:40], "one of " + ", ".join(known))
@@ -128,25 +119,19 @@ class ListeningRequest(Checked):
     def plan(self, texts: int) -> Plan:
         """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
         design = Design(self.design, tuple(self.systems()), self.reference if self.design == "rating" else None)
-        if self.trials > MOST_ASKED:
-            raise InputError("number of trials", self.trials, f"a whole number from 1 to {MOST_ASKED}")
-        return draw_plan(design, texts, self.trials, self.settings("ar").seed)
+        return draw_plan(design, texts, self.trials, self.seed)
 
     def texts(self, synthesizer: Synthesizer) -> list[str]:
         """Return the texts; raise InputError for a line without words, or one that is too long for a trial."""
-        if self.source not in SOURCES:
-            raise InputError("texts", self.source, "one of " + ", ".join(SOURCES))
-        if self.source == "evaluation":
-            return read_sentences()
         lines = [check_text(line) for line in self.lines.splitlines() if line.strip()]
-        if not 1 <= len(lines) <= MOST_LINES:
-            raise InputError("number of lines", len(lines), f"1 to {MOST_LINES}")
+        if len(lines) > MOST_LINES:
+            raise InputError("number of lines", len(lines), f"at most {MOST_LINES}")
         for line in lines:
             if not comparable(line):
                 raise InputError("text", line, "a text with at least one word")
             if len(synthesizer.chunks(line)) > 1:
                 raise InputError("text", line[:60], "at most about ten seconds of speech: longer sounds are hard to compare")
-        return lines
+        return lines or read_sentences()
 
 
 NAMES = tuple(ListeningRequest.model_fields)
@@ -154,7 +139,7 @@ NAMES = tuple(ListeningRequest.model_fields)
 
 @dataclass(frozen=True, eq=False)
 class BlindTest:
-    """A test and how far it has come. tokens: of each system's take, for each trial; ended: before its last vote."""
+    """A test and how far it has come. tokens: of each system's take, for each trial."""
 
     plan: Plan
     texts: tuple[str, ...]
@@ -162,22 +147,14 @@ class BlindTest:
     systems: Mapping[str, Settings]
     tokens: tuple[Mapping[str, tuple[int, ...]], ...]
     votes: tuple[Vote, ...] = ()
-    ended: bool = False
 
     @property
     def over(self) -> bool:
-        return self.ended or len(self.votes) == len(self.plan.trials)
+        return len(self.votes) == len(self.plan.trials)
 
-    def record(self) -> dict[str, object]:
-        """Return everything, ready for JSON; refused before the test is over."""
-        if not self.over:
-            raise PCGError(NOT_OVER)
-        # The seed is that of each trial.
-        systems = {
-            name: {"settings": {knob: value for knob, value in settings.as_dict().items() if knob != "seed"}}
-            for name, settings in self.systems.items()
-        }
-        return as_dict(self.plan, self.texts, self.votes, systems) | {"voice": self.voice}
+    def cut_short(self) -> "BlindTest":
+        """Return the test that ends with the last vote."""
+        return replace(self, plan=replace(self.plan, trials=self.plan.trials[: len(self.votes)]))
 
 
 def prepare(synthesizer: Synthesizer, request: ListeningRequest, speak: Speak | None = None) -> Iterator[str | BlindTest]:
@@ -230,16 +207,19 @@ def vote(test: BlindTest | None, number: object, answer: object, plays: object) 
 
 def export(folder: Path, test: BlindTest | None) -> str:
     """Write the test as JSON into `folder`; refused before it is over."""
-    if test is None:
-        raise PCGError(NO_TEST)
-    write_json(folder / "listening-test.json", test.record())
+    if test is None or not test.over:
+        raise PCGError(NO_TEST if test is None else NOT_OVER)
+    systems = {}
+    for name, settings in test.systems.items():  # the seed is that of each trial
+        systems[name] = {"settings": {knob: value for knob, value in settings.as_dict().items() if knob != "seed"}}
+    write_json(folder / "listening-test.json", as_dict(test.plan, test.texts, test.votes, systems) | {"voice": test.voice})
     return str(folder / "listening-test.json")
 
 
 def write_test(request: ListeningRequest, digest: str, address: str) -> str:
     """Return a link to this page at `address` that fixes the test. digest: of the voice, its first digits."""
     request.plan(1)
-    values = dict(request) | {"lines": request.lines if request.source == "own" else "", "digest": digest[:12]}
+    values = dict(request) | {"digest": digest[:12]}
     given = {name: value for name, value in values.items() if value not in (None, "")}
     return f"{address}/{MARK}{urlencode(given, doseq=True)}"
 
@@ -265,14 +245,22 @@ def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, 
 
 def result_html(test: BlindTest) -> str:
     """The result of a test that is over: the votes with intervals, and the systems behind the letters; words are escaped."""
-    result = outcome(test.plan, test.votes)
+    result, design = outcome(test.plan, test.votes), test.plan.design
     verdict, *notes = map(escape, result.sentences)
-    rows = [(figure.name, *_estimate(figure, result)) for figure in result.figures if result.n]
-    what = "mean" if result.kind == "rating" else "share"
-    trials = [
-        (str(at + 1), _behind(test, at), _answer(vote), test.texts[test.plan.trials[at].item])
-        for at, vote in enumerate(test.votes)
-    ]
+    rated = result.kind == "rating"
+    rows, trials = [], []
+    for figure in result.figures if result.n else ():
+        ends = (figure.estimate.value, figure.estimate.low, figure.estimate.high)
+        value, low, high = map("{:.1f}".format if rated else percent, ends)
+        interval = TOO_SMALL if rated and result.too_small else f"{low} to {high}"
+        votes = f"n = {figure.n}" if rated else f"{figure.count} of {figure.n}"
+        rows.append((figure.name, f"{value} ({interval})", votes))
+    for number, (trial, given) in enumerate(zip(test.plan.trials, test.votes, strict=True), start=1):
+        pairs = zip(design.letters, trial.systems, strict=True)
+        behind = " | ".join(f"{letter}: {system}" for letter, system in pairs if letter != OPEN)
+        scores = " · ".join(f"{score:g}" for score in given.answer) if rated else given.answer
+        trials.append((str(number), behind, "no difference" if scores == TIE else scores, test.texts[trial.item]))
+    what = "mean" if rated else "share"
     result_table = table_html("Result", ("", f"{what}, 95 % interval", "votes"), rows)
     trial_table = table_html("Systems behind the letters", ("trial", "systems", "your vote", "text"), trials)
     return (
@@ -281,37 +269,39 @@ def result_html(test: BlindTest) -> str:
     )
 
 
-def _estimate(figure: Figure, result: Outcome) -> tuple[str, str]:
-    if figure.estimate is None:
-        return "–", "0"
-    rated = result.kind == "rating"
-    form = "{:.1f}".format if rated else percent
-    value, low, high = map(form, (figure.estimate.value, figure.estimate.low, figure.estimate.high))
-    interval = TOO_SMALL if rated and result.too_small else f"{low} to {high}"
-    return f"{value} ({interval})", f"n = {figure.n}" if rated else f"{figure.count} of {figure.n}"
-
-
-def _behind(test: BlindTest, at: int) -> str:
-    pairs = zip(test.plan.design.letters, test.plan.trials[at].systems, strict=True)
-    return " | ".join(f"{letter}: {system}" for letter, system in pairs if letter != OPEN)
-
-
-def _answer(vote: Vote) -> str:
-    if isinstance(vote.answer, tuple):
-        return " · ".join(f"{score:g}" for score in vote.answer)
-    return "no difference" if vote.answer == TIE else str(vote.answer)
-
-
 def create_listening_test(
-    page: gr.Blocks, synthesizer: Synthesizer, digest: str, shared: Mapping[str, Component], speak: Speak | None = None
-) -> Mapping[str, Component]:
-    """Lay the panel out within `page`; return the controls that share their values with other panels.
-
-    digest: of the voice, for links; shared: controls of other tabs that a link moves, too; speak: as in `prepare`.
-    """
+    page: gr.Blocks, synthesizer: Synthesizer, digest: str, tuned: Mapping[str, Component], speak: Speak | None = None
+) -> None:
+    """Lay the panel out within `page`. digest: of the voice, for links; tuned: the controls of the Listen tab, voice and
+    settings of the methods; speak: as in `prepare`."""
+    choices = [*(method.upper() for method in METHODS), *(preset.name for preset in PAPERS)]
     with gr.Row(equal_height=False):
-        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"):
-            inputs, rating, own, run, stop, status, make, link = _create_form(synthesizer)
+        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
+            design = gr.Radio(
+                [(title, key) for key, title in DESIGNS.items()], value="ab", label="Question", elem_id="listening-design"
+            )
+            compared = gr.Dropdown(
+                choices, value=["AR", "PCG"], multiselect=True, label="Compare", elem_id="listening-compared",
+                info="Methods as the Listen tab is tuned, by its voice, and the papers' settings.",
+            )  # fmt: skip
+            reference = gr.Dropdown(
+                choices, value="AR", label="Reference of a rating", elem_id="listening-reference",
+                info="Played openly, and also hidden among the others.",
+            )  # fmt: skip
+            lines = gr.Textbox(
+                label="Own lines", lines=3, max_lines=10, placeholder="Without any, the evaluation sentences are heard.",
+                info=f"One text per line, up to {MOST_LINES}, each at most about ten seconds of speech.",
+                elem_id="listening-lines",
+            )  # fmt: skip
+            trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
+            seed = seed_and_dice("listening-", "Seed of the test")
+            run, stop = run_and_stop("listening-", "Prepare the test")
+            status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
+            make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
+            link = gr.Textbox(
+                label="Link to this test", info="It fixes texts, systems, seed and order.", visible=False, interactive=False,
+                buttons=["copy"], lines=2, elem_id="listening-link",
+            )  # fmt: skip
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(HEADING, apply_default_css=False)
@@ -324,8 +314,9 @@ def create_listening_test(
                 reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
                 save = gr.Button("Save as JSON", size="md", elem_id="listening-export")
                 files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
-    state, address, named = gr.State(), gr.Textbox(visible=False, label="address"), dict(zip(NAMES, inputs, strict=True))
-    outputs = [ballot, finish, revealed, reveal, files, state, status]
+    own = [design, compared, reference, lines, trials, seed]
+    inputs = [*own, *(tuned[name] for name in NAMES[len(own) :])]
+    state, address = gr.State(), gr.Textbox(visible=False, label="address")
     decode = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS)
     render = on_gpu(partial(sounds, synthesizer), lambda *_: STARTING_SECONDS)
 
@@ -352,24 +343,21 @@ def create_listening_test(
             yield updates | {ballot: gr.update(value=question(test) | {"sounds": urls})}
 
     @with_parameters(*NAMES)
+    @telling_errors(status)
     def prepare_test(*values: object) -> Iterator[Updates]:
-        try:
-            with closing(decode(asked(values))) as steps:
-                for step in steps:
-                    yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
-        except PCGError as error:
-            yield {status: failure_html(error)}
-            raise page_error(error) from error
+        with closing(decode(asked(values))) as steps:
+            for step in steps:
+                yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
 
     def cast(test: BlindTest | None, event: gr.EventData) -> Iterator[Updates]:
-        given = event._data if isinstance(event._data, Mapping) else {}
+        given = event_values(event)
         with showing_errors():
             after = vote(test, given.get("trial"), given.get("answer"), given.get("plays"))
         yield from shown(after)
 
     def end(test: BlindTest | None) -> Iterator[Updates]:
         if test:
-            yield from shown(replace(test, ended=True))
+            yield from shown(test.cut_short())
 
     def save_files(test: BlindTest | None) -> Iterator[object]:
         with showing_errors(), TemporaryDirectory() as folder:
@@ -381,8 +369,6 @@ def create_listening_test(
         with showing_errors():
             return gr.update(value=write_test(asked(request), digest, here), visible=True)
 
-    moved = {name: place for name, place in shared.items() if name in ("voice", "similarity", *KNOBS)}
-
     def open_link(opened: str) -> Updates:
         try:
             read = read_test(opened or "", synthesizer)
@@ -391,65 +377,16 @@ def create_listening_test(
         if read is None:
             return {status: gr.skip()}
         request, made_by = read
-        values = dict(request)
-        return {
-            **{place: values[name] for name, place in named.items()}, **{place: values[name] for name, place in moved.items()},
-            rating: gr.update(visible=request.design == "rating"), own: gr.update(visible=request.source == "own"),
-            status: message_html(SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)),
-        }  # fmt: skip
+        told = SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)
+        return dict(zip(inputs, dict(request).values(), strict=True)) | {status: message_html(told)}
 
+    outputs = [ballot, finish, revealed, reveal, files, state, status]
     running = run.click(prepare_test, inputs, outputs, **queued_beside(status), api_visibility="private")
     wire_stop(stop, running, status, STOPPED)
     # A vote does not wait for a take that is being generated.
     quick = {**PRIVATE, "queue": True, "concurrency_limit": None}
-    getattr(ballot, VOTE)(cast, state, outputs, **quick)
+    ballot.vote(cast, state, outputs, **quick)
     finish.click(end, state, outputs, **quick)
     save.click(save_files, state, files, **quick)
     make.click(make_link, [*inputs, address], link, js=WITH_ADDRESS, **PRIVATE)
-    places = [*inputs, rating, own, status, *moved.values()]
-    page.load(open_link, address, places, js=OPENED, **PRIVATE).then(js=OPEN_TAB, api_visibility="private")
-    named["design"].input(lambda design: gr.update(visible=design == "rating"), named["design"], rating, **PRIVATE)
-    named["source"].input(lambda source: gr.update(visible=source == "own"), named["source"], own, **PRIVATE)
-    return {name: named[name] for name in ("voice", "similarity", *KNOBS)}
-
-
-def _create_form(synthesizer: Synthesizer) -> tuple:
-    """Lay the controls out: the inputs in the order of ListeningRequest, their hidden parts, the buttons and the link."""
-    choices = [*(method.upper() for method in METHODS), *(preset.name for preset in PAPERS)]
-    with gr.Column(elem_classes="lab-form"):
-        design = gr.Radio(
-            [(title, key) for key, title in DESIGNS.items()], value="ab", label="Question", elem_id="listening-design"
-        )
-        compared = gr.Dropdown(
-            choices, value=["AR", "PCG"], multiselect=True, label="Compare", elem_id="listening-compared",
-            info="Methods at the settings below, and the papers' settings.",
-        )  # fmt: skip
-        with gr.Column(visible=False, elem_classes="lab-form-part") as rating:
-            reference = gr.Dropdown(
-                choices, value="AR", label="Reference", elem_id="listening-reference",
-                info="Played openly, and also hidden among the others.",
-            )  # fmt: skip
-        source = gr.Radio(
-            [(title, key) for key, title in SOURCES.items()], value="evaluation", label="Texts", elem_id="listening-source"
-        )
-        with gr.Column(visible=False, elem_classes="lab-form-part") as own:
-            lines = gr.Textbox(
-                label="Own lines", lines=4, max_lines=10, elem_id="listening-lines",
-                info=f"One text per line, up to {MOST_LINES}, each at most about ten seconds of speech.",
-            )  # fmt: skip
-        trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
-        run, stop = run_and_stop("listening-", "Prepare the test")
-        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
-    with gr.Column(elem_classes="lab-form"):
-        voice = voice_choice(synthesizer, "listening-")
-        seed = seed_and_dice("listening-", "Seed of the test")
-        with gr.Accordion("Settings of the methods", open=False):
-            knobs = [knob(name, Settings(), "listening-", explained(name)) for name in KNOBS]
-            similarity = similarity_choice("listening-")
-        make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
-        link = gr.Textbox(
-            label="Link to this test", info="It fixes texts, systems, seed and order.", visible=False, interactive=False,
-            buttons=["copy"], lines=2, elem_id="listening-link",
-        )  # fmt: skip
-    inputs = [design, compared, reference, source, lines, trials, voice, *knobs, seed, similarity]
-    return inputs, rating, own, run, stop, status, make, link
+    page.load(open_link, address, [*inputs, status], js=OPENED, **PRIVATE)

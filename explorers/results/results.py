@@ -15,11 +15,11 @@ import gradio as gr
 import plotly.graph_objects as go
 from gradio.components import Component
 
-from explorers.errors import page_error, showing_errors
+from explorers.errors import showing_errors
 from explorers.results.figures import CAPTIONS
 from explorers.results.report import RESULTS, measured_html, write_report
-from explorers.shared.controls import queued_beside, run_and_stop, wire_stop
-from explorers.shared.readout import busy_html, failure_html, message_html
+from explorers.shared.controls import queued_beside, run_and_stop, telling_errors, wire_stop
+from explorers.shared.readout import busy_html, message_html
 from explorers.shared.verdict import measured, winner_lines
 from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
@@ -99,22 +99,19 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     made = "; ".join(f"{name}: {' and '.join(values)}" for name, values in known.items() if values)
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
     other = "" if same_voice else OTHER_VOICE
-    note = f"{escape(origin)}{other} Brackets: 95 % intervals."
     won = [] if source == LOSSY else winner_lines(measured(results))  # which has rules that the sentences do not know
     lines = "".join(f"<li>{escape(line)}</li>" for line in won)
+    note = f"{escape(origin)}{other} Brackets: 95 % intervals."
     return f'<ol class="results-verdict">{lines}</ol><p class="results-note">{note}</p>'
 
 
-def claims_sentence(table: Mapping) -> str:
-    """Return what stands above the claims: how many hold, are contradicted, or are open."""
-    verdicts = Counter(row["verdict"].partition(",")[0] for row in table["rows"])
-    counts = [f"{verdicts[verdict]} {words}" for verdict, words in VERDICTS.items() if verdicts[verdict]]
-    return f"Of {counted(len(table['rows']), 'claim')} of the papers, {', '.join(counts)}."
-
-
 def card_html(table: Mapping) -> str:
-    """A table below its caption."""
-    caption = claims_sentence(table) if table["name"] == "claims" else CAPTIONS.get(table["name"], "")
+    """A table below its caption; above the claims stands how many hold, are contradicted, or are open."""
+    caption = CAPTIONS.get(table["name"], "")
+    if table["name"] == "claims":
+        verdicts = Counter(row["verdict"].partition(",")[0] for row in table["rows"])
+        counts = [f"{verdicts[verdict]} {words}" for verdict, words in VERDICTS.items() if verdicts[verdict]]
+        caption = f"Of {counted(len(table['rows']), 'claim')} of the papers, {', '.join(counts)}."
     note = f'<p class="results-caption">{escape(caption)}</p>' if caption else ""
     return f"{note}{measured_html(table)}"
 
@@ -126,15 +123,14 @@ def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[
         raise InputError("size", size, "one of " + ", ".join(SIZES))
     if not names:
         raise InputError("experiments", "none", "at least one of " + ", ".join(TITLES))
-    voices, most = list(synthesizer.voice.references), max(COUNTS[name][0] for name in SET)
 
     def theta_for(similarity: str, theta: float) -> float:
         return same_size_theta(synthesizer.library, theta, similarity)
 
-    utterances = offline_utterances(most, voices)
-    kind, alone = synthesizer.voice.draft_kind, synthesizer.voice.draft_speaks_alone
+    voice, most = synthesizer.voice, max(COUNTS[name][0] for name in SET)
+    utterances = offline_utterances(most, list(voice.references))
     grids = (declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names))
-    return in_turns(grid.for_draft(kind, alone) for grid in grids)
+    return in_turns(grid.for_draft(voice.draft_kind, voice.draft_speaks_alone) for grid in grids)
 
 
 def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[Progress]:
@@ -167,17 +163,19 @@ def create_results(
     of each of SOURCES are."""
     folders = folders or FOLDERS
     sources = [name for name in SOURCES if name == OWN or (name in folders and (folders[name] / RESULTS).is_file())]
+    cards: dict[str, tuple[gr.Accordion, gr.Plot | None, gr.HTML]] = {}
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         verdict = gr.HTML("", apply_default_css=False, elem_id="results-verdict")
         source = gr.Radio(
-            [(SOURCES[name], name) for name in sources],
-            value=sources[0],
-            label="Results",
-            elem_id="results-source",
+            [(SOURCES[name], name) for name in sources], value=sources[0], label="Results", elem_id="results-source",
             visible=len(sources) > 1,
-        )
-    cards = {name: _create_card(name) for name in TABLES}
+        )  # fmt: skip
+    for name in TABLES:
+        look = {"open": name == "main", "elem_id": f"results-card-{name}", "elem_classes": "lab-card"}
+        with gr.Accordion(name, visible=False, **look) as card:
+            figure = gr.Plot(show_label=False, elem_id=f"results-figure-{name}") if name in CAPTIONS else None
+            cards[name] = card, figure, gr.HTML("", apply_default_css=False, elem_id=f"results-table-{name}")
     with gr.Column(elem_classes="lab-card"):
         report = gr.Button("Report: all tables on one page", elem_id="results-report", size="md")
         files = gr.Files(label="Report", visible=False, interactive=False, elem_id="results-files")
@@ -191,10 +189,9 @@ def create_results(
     read = {name: lru_cache(1)(lambda stamp, folder=folders[name]: read_results(folder)) for name in sources}
 
     def show(source: str) -> Updates:
-        if source not in sources:
-            raise InputError("source", source, "one of " + ", ".join(sources))
-        path = folders[source] / RESULTS
-        results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
+        with showing_errors():
+            path = folders[source] / RESULTS
+            results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
         shown = results or {"records": 0, "made": {}, "tables": [], "figures": {}}
         same_voice = bool(results is None or set(shown["made"].get("voice", ())) & shipped_ids(spec))
         brief = {key: shown[key] for key in ("records", "made", "tables")}
@@ -208,33 +205,25 @@ def create_results(
                 updates[figure] = gr.update(value=drawn and go.Figure(drawn), visible=drawn is not None)
         return updates
 
-    def show_source(source: str) -> Updates:
-        with showing_errors():
-            return show(source)
-
+    @telling_errors(status)
     def run_them(names: list[str], size: str) -> Iterator[Updates]:
-        try:
-            with closing(run_units(units_of(synthesizer, names, size), spec, folders[OWN])) as steps:
-                for step in steps:
-                    yield {status: progress_html(step)}
-            yield show(OWN) | {source: OWN}
-        except PCGError as error:
-            yield {status: failure_html(error)}
-            raise page_error(error) from error
+        with closing(run_units(units_of(synthesizer, names, size), spec, folders[OWN])) as steps:
+            for step in steps:
+                yield {status: progress_html(step)}
+        yield show(OWN) | {source: OWN}
 
     def write(source: str) -> object:
-        folder = folders.get(source, folders[OWN])
+        out = (folders[OWN] if source == OWN else folders[OWN].parent / source) / PAGE
         with showing_errors():
-            out = folders[OWN].parent / source / PAGE if source != OWN else folder / PAGE
-            results = read_results(folder)
+            results = read_results(folders[source])
             if results is None:
                 raise PCGError(NO_RESULTS)
-            write_report(folder, out, voice=next(iter(results["made"].get("voice", ())), None))
+            write_report(folders[source], out, voice=next(iter(results["made"].get("voice", ())), None))
         return gr.update(value=[str(out), str(out.with_name(RESULTS))], visible=True)
 
     places = [record, verdict, *(place for card in cards.values() for place in card if place)]
     gr.on(
-        [page.load, source.input], show_source, source, places, trigger_mode="always_last", show_progress="hidden",
+        [page.load, source.input], show, source, places, trigger_mode="always_last", show_progress="hidden",
         concurrency_limit=1, api_name="experiments",
         api_description="The results of a source, shipped, lossy or own: a record with every table; then HTML and figures.",
     )  # fmt: skip
@@ -248,12 +237,3 @@ def create_results(
         write, source, files, api_name="experiment_report", **queued,
         api_description="All results of a source as one self-contained HTML page, and as JSON.",
     )  # fmt: skip
-
-
-def _create_card(name: str) -> tuple[gr.Accordion, gr.Plot | None, gr.HTML]:
-    with gr.Accordion(
-        name, open=name == "main", visible=False, elem_id=f"results-card-{name}", elem_classes="lab-card"
-    ) as card:
-        figure = gr.Plot(show_label=False, elem_id=f"results-figure-{name}") if name in CAPTIONS else None
-        table = gr.HTML("", apply_default_css=False, elem_id=f"results-table-{name}")
-    return card, figure, table

@@ -2,7 +2,8 @@
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from inspect import Parameter, Signature
 from typing import TypeVar
 
@@ -12,8 +13,11 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
-from explorers.shared.readout import message_html
-from pcg.settings import SIMILARITIES, Settings, bounds
+from explorers.errors import page_error
+from explorers.shared.readout import failure_html, message_html
+from explorers.shared.terms import TERMS, term_info
+from pcg.errors import PCGError
+from pcg.settings import SIMILARITIES, Settings, bounds, choices, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
 
@@ -48,6 +52,28 @@ def with_parameters(*names: str) -> Callable[[Handler], Handler]:
     return named
 
 
+def telling_errors(status: gr.HTML) -> Callable[[Handler], Handler]:
+    """Let a handler that yields updates tell a PCGError beside `status`, too: a toast may be gone before it is read."""
+
+    def telling(handler: Handler) -> Handler:
+        @wraps(handler)
+        def told(*values: object) -> Iterator[dict[Component, object]]:
+            try:
+                yield from handler(*values)
+            except PCGError as error:
+                yield {status: failure_html(error)}
+                raise page_error(error) from error
+
+        return told
+
+    return telling
+
+
+def event_values(event: gr.EventData) -> Mapping[str, object]:
+    """Return what a script of the page sent with its event."""
+    return event._data if isinstance(event._data, dict) else {}
+
+
 def text_box(prefix: str, text: str = "", lines: int = 3) -> gr.Textbox:
     """A text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
     box = gr.Textbox(
@@ -64,20 +90,22 @@ def voice_choice(synthesizer: Synthesizer, prefix: str) -> gr.Dropdown:
     return gr.Dropdown(voices, value=voices[0], label="Voice", elem_id=f"{prefix}voice")
 
 
-def knob(name: str, settings: Settings, prefix: str, info: str, label: str | None = None) -> gr.Slider:
-    """The slider of the setting `name`, at its value in `settings`."""
-    allowed = bounds(name)
+def setting(name: str, prefix: str = "", settings: Settings | None = None, **options: object) -> Component:
+    """The control of a setting, made from its field in `Settings`."""
+    key, field, value = name.replace("_", "-"), Settings.model_fields[name], getattr(settings or Settings(), name)
+    info = f"{field.description} {term_info(key, 'Equation')}" if key in TERMS else field.description
+    shown = {"label": name.replace("_", " ").capitalize(), "info": info, "elem_id": prefix + key, **options}
+    if name == "similarity":
+        return gr.Dropdown([(SIMILARITY_NAMES[key], key) for key in SIMILARITIES], value=value, **shown)
+    if choices(name):
+        return gr.Radio(choices(name), value=value, **shown)
+    if not is_numeric(name):
+        return gr.Checkbox(value, **shown)
+    low, high, step = bounds(name)
+    if name == "seed":
+        return gr.Number(value, precision=0, minimum=low, maximum=high, **shown)
     # No reset button: it would move the slider without the event of a user's input.
-    return gr.Slider(
-        allowed.low, allowed.high, getattr(settings, name), step=allowed.step, info=info, buttons=[],
-        label=label or name.capitalize(), elem_id=prefix + name.replace("_", "-"),
-    )  # fmt: skip
-
-
-def similarity_choice(prefix: str, chosen: str = Settings().similarity, info: str | None = None) -> gr.Dropdown:
-    """A menu of the similarities by which tokens are grouped."""
-    choices = [(SIMILARITY_NAMES[key], key) for key in SIMILARITIES]
-    return gr.Dropdown(choices, value=chosen, label="Similarity measure", info=info, elem_id=f"{prefix}similarity")
+    return gr.Slider(low, high, value, step=step, buttons=[], **shown)
 
 
 def new_seed() -> int:
@@ -87,7 +115,7 @@ def new_seed() -> int:
 def seed_and_dice(prefix: str, label: str = "Seed") -> gr.Number:
     """A seed, and a button that draws another one."""
     with gr.Row(elem_classes="lab-seed"):
-        number = gr.Number(Settings().seed, label=label, precision=0, scale=3, elem_id=f"{prefix}seed")
+        number = setting("seed", prefix, label=label, info=None, scale=3)
         dice = gr.Button("⚄ Roll", elem_id=f"{prefix}dice", size="md", scale=1, min_width=80)
     dice.click(new_seed, None, number, **PRIVATE)
     return number

@@ -85,20 +85,18 @@ def percent(share: float) -> str:
 def table_html(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table whose first column names the rows; all words are escaped, and a cell ends in its interval in brackets."""
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in heads)
-    body = "".join(
-        f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>{''.join(map(_cell, cells))}</tr>"
-        for first, *cells in rows
-    )
+    body = ""
+    for first, *cells in rows:
+        body += f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>"
+        for cell in cells:
+            value, bracket, interval = cell.partition(" [")
+            low, _, high = interval.rstrip("]").partition(", ")
+            # The interval of one utterance, or of a row over itself, has no width and says nothing.
+            ends = f"<small>[{escape(interval)}</small>" if bracket and low != high else ""
+            body += f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{ends}</td>"
+        body += "</tr>"
     # What scrolls must be reached by the keyboard, too.
     return (
         f"<div class='results-wide' role='group' aria-label='{escape(title)}' tabindex='0'><table class='lab-table'>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def _cell(text: str) -> str:
-    value, bracket, interval = text.partition(" [")
-    low, _, high = interval.rstrip("]").partition(", ")
-    # The interval of one utterance, or of a row over itself, has no width and says nothing.
-    ends = f"<small>[{escape(interval)}</small>" if bracket and low != high else ""
-    return f"<td{' class=text' if len(value) > 24 else ''}>{escape(value)}{ends}</td>"

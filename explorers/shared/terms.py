@@ -14,14 +14,7 @@ HERE = Path(__file__).parent
 
 
 class Term(BaseModel, frozen=True, extra="forbid"):
-    """A term of the field.
-
-    Attributes:
-        name: as the page writes it.
-        meaning: one sentence.
-        equation: as HTML.
-        source: where the equation is from.
-    """
+    """A term of the field: its name, its meaning in one sentence, its equation as HTML, and the source of that."""
 
     name: str
     meaning: str
@@ -49,7 +42,13 @@ def explained(key: str, more: str = "") -> str:
 
 def terms_html() -> str:
     """Return all terms as one folded list."""
-    entries = "".join(_entry(key, term) for key, term in sorted(TERMS.items(), key=lambda item: item[1].name.lower()))
+    entries = ""
+    for key, term in sorted(TERMS.items(), key=lambda item: item[1].name.lower()):
+        stem, _, index = term.name.partition("_")
+        name = f"{stem}<sub>{index}</sub>" if index else term.name
+        equation = f'<span class="term-equation">{term.equation}</span>' if term.equation else ""
+        source = f"<small>{term.source}</small>" if term.source else ""
+        entries += f'<div id="term-{key}"><dt>{name}</dt><dd>{term.meaning} {equation} {source}</dd></div>'
     return f'<details class="terms" id="terms"><summary>Terms and equations</summary><dl>{entries}</dl></details>'
 
 
@@ -61,11 +60,3 @@ def create_terms() -> gr.HTML:
         apply_default_css=False,
         elem_id="terms-list",
     )
-
-
-def _entry(key: str, term: Term) -> str:
-    stem, _, index = term.name.partition("_")
-    name = f"{stem}<sub>{index}</sub>" if index else term.name
-    equation = f'<span class="term-equation">{term.equation}</span>' if term.equation else ""
-    source = f"<small>{term.source}</small>" if term.source else ""
-    return f'<div id="term-{key}"><dt>{name}</dt><dd>{term.meaning} {equation} {source}</dd></div>'

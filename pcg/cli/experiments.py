@@ -212,7 +212,7 @@ def report(
     out = out or results / PAGE
     if options.model is None:
         _check_one_voice(records)
-        findings = write_report(results, out)
+        content = write_report(results, out)
     else:
         spec = _worker_spec(options)
         if not any(record.context["voice"] == spec.voice_id for record in records):
@@ -220,8 +220,8 @@ def report(
         # Units are said again for their sounds; the judge of the results need not be here.
         worker = replace(spec, judge=type(spec).judge, dnsmos=False).load()
         sizes = _mean_sizes(load_synthesizer(options))
-        findings = write_report(results, out, sizes, lambda unit: worker.sound(unit)[:2], voice=spec.voice_id)
-    made = (findings.records, "unit"), (len(findings.tables), "table"), (len(findings.figures), "figure")
+        content = write_report(results, out, sizes, lambda unit: worker.sound(unit)[:2], voice=spec.voice_id)
+    made = (content["records"], "unit"), (len(content["tables"]), "table"), (len(content["figures"]), "figure")
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
 
 

@@ -2,17 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page
 
 from pcg.places import PROJECT
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-ARGUMENTS = [
+# WebGL by the processor, and sound without a click.
+SOFTWARE = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -20,10 +20,6 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-]
-# WebGL by the processor, and sound without a click.
-SOFTWARE = [
-    *ARGUMENTS,
     "--autoplay-policy=no-user-gesture-required",
     "--use-gl=angle",
     "--use-angle=swiftshader",
@@ -66,18 +62,6 @@ def watch(page: Page, address: str, complaints: list[str]) -> None:
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(own) else complaints.append(request.url))
-
-
-@contextmanager
-def patient_page(width: int, arguments: list[str], patience_ms: int) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(patience_ms)
-        expect.set_options(timeout=patience_ms)
-        yield page
-        browser.close()
-        expect.set_options(timeout=5_000)
 
 
 def picture(page: Page, panel: str) -> Path:

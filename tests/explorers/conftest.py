@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from untrained_detectors import untrained
 
 from app import build_page
@@ -12,10 +12,10 @@ from explorers.listen.example import write_example
 from explorers.theme import launch_options
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import READY, SOFTWARE, patient_page, watch
+from tests.explorers.chromium import CHROMIUM, SOFTWARE, watch
 from tests.explorers.served import serve
 
-PATIENCE_MS = 120_000
+PATIENCE_MS = 90_000
 TEXT = "The quick brown fox, yes."
 
 
@@ -25,14 +25,32 @@ def complaints() -> list[str]:
     return []
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests of a file."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
+        expect.set_options(timeout=PATIENCE_MS)
+        yield browser
+        browser.close()
+        expect.set_options(timeout=5_000)
+
+
 @pytest.fixture
-def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    """The whole page in Chromium once it can play, in the light theme, 1440 pixels wide or as many as the test asks for."""
-    with patient_page(getattr(request, "param", 1440), SOFTWARE, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        page.goto(f"{address}?__theme=light")
-        expect(page.locator(READY)).to_be_visible()
-        yield page
+def width(request: pytest.FixtureRequest) -> int:
+    """The pixels of a laptop, or as many as the test asks for."""
+    return getattr(request, "param", 1440)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, width: int, complaints: list[str]) -> Iterator[Page]:
+    """What is served at `address`, in the light theme."""
+    page = browser.new_page(viewport={"width": width, "height": 844 if width < 800 else 900}, reduced_motion="reduce")
+    page.set_default_timeout(PATIENCE_MS)
+    watch(page, address, complaints)
+    page.goto(f"{address}?__theme=light")
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,4 @@
-import base64
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +12,7 @@ from gradio_client.exceptions import AppError
 
 from explorers.how_it_works.map import (
     create_map,
-    group_sizes,
     hear_token,
-    pack,
     take_tokens,
     token_group,
     whole_view,
@@ -54,11 +50,6 @@ LIBRARY = Library()
 CROWDED = SimpleNamespace(library=LIBRARY, voice=SimpleNamespace(usage=USAGE))
 
 
-def unpacked(text: str, rows: int) -> np.ndarray:
-    planes = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(-1, 4, rows)
-    return (planes.astype(np.int64) << np.array([0, 8, 16, 24])[:, None]).sum(1)
-
-
 @pytest.fixture(scope="module")
 def session(synthesizer: Synthesizer) -> Session:
     return Session().with_take(ShownTake.of(synthesizer.take("The quick brown fox.", Settings("pcg", seed=7), "two")))
@@ -94,24 +85,14 @@ def test_a_token_is_a_whole_number_of_the_vocabulary(token: object) -> None:
         token_group(CROWDED, 5, 0.1, "cosine")
 
 
-def test_sizes_and_counts_travel_packed() -> None:
-    groups = LIBRARY.groups(0.5, "cosine")
-    sizes, spare = unpacked(group_sizes(groups), CODES)
-    assert sizes.tolist() == groups.sizes[groups.group_of_centre][:-1].tolist()
-    assert (sizes - spare).tolist() == groups.count[:-1].tolist()
-    wide = np.array([0, 255, 65536, 2**32 - 1])
-    assert unpacked(pack(wide), 4).tolist() == [wide.tolist()]
-
-
 def test_the_points_keep_their_places_and_the_unused_stay_at_the_border(synthesizer: Synthesizer, tmp_path: Path) -> None:
     write_points(synthesizer, tmp_path / "map.json")
     written = json.loads((tmp_path / "map.json").read_text())
-    x, y, usage, *_ = unpacked(written["columns"], written["count"])
+    x, y = np.array(written["x"]), np.array(written["y"])
     atlas = synthesizer.atlas()
     used = atlas.nearest[:, 0].numpy() != np.arange(written["count"])
     assert x[used].max() - x[used].min() > 30_000 or y[used].max() - y[used].min() > 30_000
     assert np.corrcoef(x[used], atlas.x.numpy()[used])[0, 1] == pytest.approx(1, abs=1e-3)
-    assert usage.tolist() == synthesizer.voice.usage.tolist()
 
 
 def test_a_take_keeps_to_the_map(session: Session) -> None:
@@ -123,10 +104,11 @@ def test_a_take_keeps_to_the_map(session: Session) -> None:
     assert take_tokens(None, 64) is None
 
 
-def test_the_map_says_how_many_sound_alikes_a_token_has(synthesizer: Synthesizer) -> None:
+def test_the_map_knows_every_size_and_says_how_many_sound_alikes_a_token_has(synthesizer: Synthesizer) -> None:
     groups = synthesizer.groups(THETA)
-    mean = groups.sizes[groups.group_of_centre].double().mean().item() - 1
-    assert f"about {mean:.0f} sound-alikes" in whole_view(synthesizer, None, None, THETA, "cosine")["about"]
+    sizes, view = groups.sizes[groups.group_of_centre], whole_view(synthesizer, None, None, THETA, "cosine")
+    assert f"about {sizes.double().mean().item() - 1:.0f} sound-alikes" in view["about"]
+    assert json.loads(view["sizes"]) == {"groups": sizes[:-1].tolist(), "counts": groups.count[:-1].tolist()}
 
 
 def test_a_token_is_heard_alone_and_for_its_group_in_the_take(synthesizer: Synthesizer, session: Session) -> None:
@@ -153,8 +135,6 @@ def client(synthesizer: Synthesizer, session: Session) -> Iterator[Client]:
 def test_programs_get_the_same_answers(client: Client, synthesizer: Synthesizer) -> None:
     group = client.predict(3, THETA, "cosine", api_name="/token_group")
     assert group == token_group(synthesizer, 3, THETA, "cosine")
-    sizes = unpacked(client.predict(THETA, api_name="/token_sizes"), synthesizer.voice.codec.codebook_size)
-    assert sizes[0, 3] == group["size"]
 
 
 def test_programs_are_told_what_is_wrong(client: Client) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from explorers.how_it_works.map import create_map
 from explorers.session import Session, ShownTake
@@ -15,11 +15,10 @@ from pcg.groups.atlas import Atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM, watch
 from tests.explorers.served import in_hand, serve
 
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.slow]
-PATIENCE_MS = 120_000
 COLOURS = "document.querySelector('.map-plane').data[0].marker.color"
 MEMBERS = "document.querySelector('.map-plane').data[1].x.length"
 
@@ -40,17 +39,15 @@ def address(synthesizer: Synthesizer) -> Iterator[str]:
 
 
 @pytest.fixture(params=[390, 1440])
-def page(address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    with patient_page(request.param, SOFTWARE, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        open_map(page, address)
-        yield page
+def width(request: pytest.FixtureRequest) -> int:
+    return request.param
 
 
-def open_map(page: Page, address: str) -> None:
-    page.goto(address)
+@pytest.fixture
+def page(page: Page) -> Page:
     page.get_by_role("tab", name="Map").click()
     expect(page.locator(".map")).to_have_attribute("data-state", "ready")
+    return page
 
 
 def find(page: Page, token: int) -> None:
@@ -133,12 +130,15 @@ class WideVoice:
 
 
 @pytest.mark.parametrize("codes", [16_384, 65_536])
-def test_a_real_vocabulary_is_drawn_and_answers(codes: int, complaints: list[str]) -> None:
+def test_a_real_vocabulary_is_drawn_and_answers(codes: int, browser: Browser, complaints: list[str]) -> None:
     for address in serve(two_tabs(WideVoice(codes), Session()), **launch_options()):
-        with patient_page(1440, SOFTWARE, PATIENCE_MS) as page:
-            watch(page, address, complaints)
-            open_map(page, address)
-            assert page.evaluate("document.querySelector('.map-plane').data[0].x.length") == codes
-            find(page, codes - 1)
-            assert page.evaluate(MEMBERS) > 1
+        page = browser.new_page()
+        watch(page, address, complaints)
+        page.goto(address)
+        page.get_by_role("tab", name="Map").click()
+        expect(page.locator(".map")).to_have_attribute("data-state", "ready")
+        assert page.evaluate("document.querySelector('.map-plane').data[0].x.length") == codes
+        find(page, codes - 1)
+        assert page.evaluate(MEMBERS) > 1
+        page.close()
     assert complaints == []

@@ -12,7 +12,9 @@ from explorers.how_it_works.swap import (
     CUT,
     NO_TAKE,
     NOTE,
-    SwapTest,
+    ORIGINAL,
+    SWAPPED,
+    Version,
     create_swap,
     figures_html,
     heard_html,
@@ -58,6 +60,9 @@ class Loudness:
         return float(np.abs(samples).mean())
 
 
+Done = tuple[dict[str, Version], dict[str, str]]
+
+
 def parrots() -> Judges:
     return Judges(Parrot(), Loudness(relative=True), Loudness(relative=False))
 
@@ -73,34 +78,34 @@ def session(take: Take) -> Session:
 
 
 @pytest.fixture(scope="module")
-def done(synthesizer: Synthesizer, session: Session) -> SwapTest:
+def done(synthesizer: Synthesizer, session: Session) -> Done:
     *_, last = swap_test(synthesizer, parrots, session.in_hand("ar"), THETA, "cosine", 3)
     return last
 
 
 def test_original_swap_and_control_are_the_same_utterance_with_other_tokens(
-    synthesizer: Synthesizer, done: SwapTest, take: Take
+    synthesizer: Synthesizer, done: Done, take: Take
 ) -> None:
-    original, inside, control = done.versions
+    original, inside, control = done[0].values()
     assert original.swapped.tokens == take.tokens
     assert np.array_equal(original.samples, take.audio)
     # The control replaces as many codes, in the same places, by others.
     assert inside.swapped.positions == control.swapped.positions == original.swapped.candidates != ()
     assert inside.swapped.tokens != control.swapped.tokens
     speaker = synthesizer.voice.references["two"]
-    for version in done.versions:
+    for version in done[0].values():
         assert np.array_equal(version.samples, synthesizer.decode(list(version.swapped.tokens), speaker))
 
 
-def test_every_figure_is_its_judges(done: SwapTest) -> None:
-    original, inside, control = (v.figures for v in done.versions)
+def test_every_figure_is_its_judges(done: Done, take: Take) -> None:
+    original, inside, control = (version.figures for version in done[0].values())
     assert [original["wer"], inside["wer"], control["wer"]] == [0, 0.25, 0.5]
-    samples = [v.samples for v in done.versions]
+    samples = [v.samples for v in done[0].values()]
     loudness = [float(np.abs(s).mean()) for s in samples]
     assert [original["dnsmos"], inside["dnsmos"], control["dnsmos"]] == loudness
     assert [original["similarity"], control["similarity"]] == [0, loudness[2] - loudness[0]]
     assert (original["mel_distance"], original["swapped"]) == (0, 0)
-    assert inside["mel_distance"] == mel_distance(samples[1], samples[0], done.original.sample_rate) > 0
+    assert inside["mel_distance"] == mel_distance(samples[1], samples[0], take.sample_rate) > 0
     assert inside["mean_group_size"] > 1
     assert original["mean_group_size"] is control["mean_group_size"] is None
 
@@ -108,8 +113,8 @@ def test_every_figure_is_its_judges(done: SwapTest) -> None:
 def test_sounds_come_before_verdicts(synthesizer: Synthesizer, session: Session) -> None:
     called: list[int] = []
     steps = swap_test(synthesizer, lambda: called.append(1) or parrots(), session.in_hand("ar"), THETA, "cosine", 3)
-    assert (len(next(steps).versions), called) == (3, [])
-    assert all(v.verdict for v in next(steps).versions)
+    assert (len(next(steps)[0]), called) == (3, [])
+    assert all(v.heard for v in next(steps)[0].values())
     assert called == [1]
 
 
@@ -126,9 +131,9 @@ def test_the_take_of_ar_is_preferred_if_it_is_of_the_same_request(synthesizer: S
 def test_a_take_by_a_recording_is_swapped_in_that_voice(synthesizer: Synthesizer, take: Take) -> None:
     own, made = synthesizer.voice.reference("one"), replace(take, voice="your recording")
     shown = ShownTake.of(made, reference=own)
-    first = next(swap_test(synthesizer, parrots, shown, THETA, "cosine", 3))
-    assert np.array_equal(first.versions[0].samples, synthesizer.decode(list(take.tokens), own))
-    assert "voice your recording" in original_html(first.original)
+    versions, _ = next(swap_test(synthesizer, parrots, shown, THETA, "cosine", 3))
+    assert np.array_equal(versions[ORIGINAL].samples, synthesizer.decode(list(take.tokens), own))
+    assert "voice your recording" in original_html(made)
     assert (CUT in original_html(replace(made, hit_limit=True)), CUT in original_html(made)) == (True, False)
 
 
@@ -144,22 +149,26 @@ def test_bad_input_is_refused(values: tuple[object, ...], told: str, synthesizer
         next(swap_test(synthesizer, parrots, None, THETA, "cosine", 3))
 
 
-def test_the_page_says_what_the_record_says(done: SwapTest) -> None:
-    page = figures_html(done)
+def test_the_page_says_what_the_record_says(done: Done) -> None:
+    page = figures_html(*done)
     assert "<td>0 %</td><td>25 %</td><td>50 %</td>" in page
     assert NOTE in page
-    inside = done.versions[1]
+    inside = done[0][SWAPPED]
     alone = sum(size == 1 for size in inside.swapped.group_sizes)
     assert f"{len(inside.swapped.positions)} of {len(inside.swapped.tokens)} tokens replaced; {alone} stand" in heard_html(
-        inside
+        SWAPPED, inside
     )
-    before = figures_html(replace(done, versions=tuple(replace(v, verdict=None) for v in done.versions)))
+    before = figures_html({name: replace(v, figures=dict.fromkeys(v.figures)) for name, v in done[0].items()}, {})
     assert "<td>–</td><td>–</td><td>–</td>" in before
 
 
-def test_hostile_words_stay_words(done: SwapTest) -> None:
-    heard = replace(done.versions[1], verdict=replace(done.versions[1].verdict, heard=MARKUP))
-    for page in (original_html(replace(done.original, text=MARKUP, voice=MARKUP)), figures_html(done), heard_html(heard)):
+def test_hostile_words_stay_words(done: Done, take: Take) -> None:
+    heard = replace(done[0][SWAPPED], heard=MARKUP)
+    for page in (
+        original_html(replace(take, text=MARKUP, voice=MARKUP)),
+        figures_html(*done),
+        heard_html(SWAPPED, heard),
+    ):
         assert_words_stay_words(page)
 
 

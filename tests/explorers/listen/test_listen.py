@@ -9,7 +9,7 @@ import gradio as gr
 import numpy as np
 import pytest
 
-from explorers.judging import JudgedTake, judge_takes
+from explorers.judging import judge_takes
 from explorers.listen import share
 from explorers.listen.actions import Request, Speaker, Step, generate, recording_note, stopped
 from explorers.listen.example import read_example, write_example
@@ -20,8 +20,6 @@ from explorers.shared.readout import percent
 from explorers.shared.verdict import Measured, shipped
 from pcg.audio import write_wav
 from pcg.errors import AssetError, InputError, PCGError
-from pcg.metrics.intelligibility import Errors
-from pcg.metrics.quality import Sample
 from pcg.saved_take import Origin, Stored, read_link, write_link
 from pcg.serving.speech_service import SpeechService
 from pcg.settings import EXACT, METHODS, Settings
@@ -39,16 +37,29 @@ REQUEST = Request(TEXT, "two", SETTINGS)
 class FakeJudges:
     """Judges that hear every second word."""
 
-    def verdicts(self, samples: list[Sample]) -> list[JudgedTake]:
-        return [JudgedTake("the brown", Errors(3, 5), Errors(9, 20), None, 3.0) for _ in samples]
+    def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
+        return "the brown"
 
 
-@pytest.fixture
-def speaker(synthesizer: Synthesizer, tmp_path: Path) -> Speaker:
+@pytest.fixture(scope="module")
+def speaker(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Speaker:
+    folder = tmp_path_factory.mktemp("takes")
+
     def keep(take: Take, reference: Reference | None) -> Path:
-        return share.wav_file(take, Stored.of(take, Origin.of(synthesizer.voice), reference), tmp_path)
+        return share.wav_file(take, Stored.of(take, Origin.of(synthesizer.voice), reference), folder)
 
     return Speaker(synthesizer, keep)
+
+
+@pytest.fixture(scope="module")
+def steps(speaker: Speaker) -> list[Step]:
+    return list(generate(speaker, REQUEST, Session()))
+
+
+@pytest.fixture(scope="module")
+def session(steps: list[Step]) -> Session:
+    """What a run by all methods has made."""
+    return steps[-1].session
 
 
 @pytest.fixture
@@ -67,37 +78,44 @@ def last(steps: Iterator[Step]) -> Session:
     return step.session
 
 
-def test_a_full_run_makes_the_takes_of_all_methods(speaker: Speaker, synthesizer: Synthesizer) -> None:
-    steps = list(generate(speaker, REQUEST, Session()))
+def test_a_full_run_makes_the_takes_of_all_methods(steps: list[Step], session: Session, synthesizer: Synthesizer) -> None:
     assert steps[0].changed
     assert any(step.live and step.live.pieces for step in steps)
-    session = steps[-1].session
     assert tuple(session.cards) == METHODS
+    assert not session.outdated
     for method, card in session.cards.items():
         alone = synthesizer.take(TEXT, SETTINGS.for_method(method), "two")
-        assert card.shown.take.tokens == alone.tokens
-        assert np.abs(card.shown.with_sound().audio - alone.audio).max() < 1e-4
-        assert not card.outdated
+        assert card.take.tokens == alone.tokens
+        assert np.abs(card.with_sound().audio - alone.audio).max() < 1e-4
+        stored = read_stored(card.sound)
+        assert (stored.text, stored.settings) == (TEXT, card.take.settings)
+    texts = share.texts_of(session.cards["pcg"], Origin.of(synthesizer.voice), synthesizer.voice)
+    assert json.loads(texts["json"])["settings"]["theta"] == 0.3
+    compile(texts["python"], "snippet", "exec")
 
 
-def test_a_method_runs_again_beside_ar_so_that_its_speed_is_known(speaker: Speaker) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
+def test_a_method_runs_again_beside_ar_and_the_take_before_is_a_lane_of_its_own(
+    speaker: Speaker, session: Session, value: Callable[..., dict[str, object]]
+) -> None:
     again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.5), method="pcg"), session))
-    assert again.cards["pcg"].shown.take.settings.theta == 0.5
-    assert again.cards["pcg"].shown.speed_up is not None
-    assert again.cards["sd"].shown is session.cards["sd"].shown
-    assert not again.cards["sd"].outdated
-    assert [kept.shown.take.settings.method for kept in again.history].count("ar") == 1
+    assert again.cards["pcg"].take.settings.theta == 0.5
+    assert again.cards["pcg"].speed_up is not None
+    assert again.cards["sd"] is session.cards["sd"]
+    assert not again.outdated
+    assert [shown.take.settings.method for shown in again.history].count("ar") == 1
+    number = session.cards["pcg"].number
+    state = value(again.holding(number))
+    assert (state["hand"], state["lanes"][-1]["key"], state["lanes"][-1]["number"]) == (number, "kept", number)
+    assert "theta 0.3" in state["lanes"][-1]["knobs"]
 
 
-def test_cards_of_another_text_are_marked(speaker: Speaker) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
-    steps = generate(speaker, replace(REQUEST, text="hello, is this one sentence? yes!", method="sd"), session)
-    *_, step = steps
-    assert {key: card.outdated for key, card in step.session.cards.items()} == dict.fromkeys(METHODS, True) | {
-        "ar": False,
-        "sd": False,
-    }
+def test_cards_of_another_text_are_marked_and_what_a_stopped_run_has_finished_is_named(
+    speaker: Speaker, session: Session
+) -> None:
+    other = last(generate(speaker, replace(REQUEST, text="hello, yes!", method="sd"), session))
+    assert other.outdated == {"ssd", "pcg"}
+    assert stopped(other) == "Stopped. Finished: AR, SD."
+    assert stopped(None) == "Stopped before a take was finished."
 
 
 def test_only_exact_methods_run_where_that_is_asked(speaker: Speaker, synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -107,12 +125,11 @@ def test_only_exact_methods_run_where_that_is_asked(speaker: Speaker, synthesize
         list(generate(exact, replace(REQUEST, method="pcg"), Session()))
 
 
-def test_takes_in_turns_have_the_same_tokens(speaker: Speaker, synthesizer: Synthesizer) -> None:
+def test_takes_in_turns_have_the_same_tokens(speaker: Speaker, session: Session, synthesizer: Synthesizer) -> None:
     service = SpeechService(synthesizer, rows=8, positions=512, in_turns=True)
     turned = last(generate(replace(speaker, service=service), REQUEST, Session()))
     service.close()
-    plain = last(generate(speaker, REQUEST, Session()))
-    assert {k: c.shown.take.tokens for k, c in turned.cards.items()} == {k: c.shown.take.tokens for k, c in plain.cards.items()}
+    assert {k: c.take.tokens for k, c in turned.cards.items()} == {k: c.take.tokens for k, c in session.cards.items()}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +157,7 @@ def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synth
     heard = replace(speaker, transcribe=lambda samples: "hello")
     first, *_, final = generate(heard, request, Session())
     assert first.recognised == "hello"
-    shown = final.session.cards["sd"].shown
+    shown = final.session.cards["sd"]
     assert shown.reference.text == "hello"
     assert not share.link_of(shown, Origin.of(synthesizer.voice), synthesizer.voice.references)["link"]
 
@@ -159,12 +176,6 @@ def test_a_bad_recording_is_told_at_the_upload(
     write_wav(tmp_path / "voice.wav", voice.clip(-1, 1).astype(np.float32), rate)
     assert told in recording_note(synthesizer, str(tmp_path / "voice.wav"))
     assert recording_note(synthesizer, None) == ""
-
-
-def test_what_a_stopped_run_has_finished_is_named(speaker: Speaker) -> None:
-    session = last(generate(speaker, replace(REQUEST, method="sd"), Session()))
-    assert stopped(session) == "Stopped. Finished: AR, SD."
-    assert stopped(None) == "Stopped before a take was finished."
 
 
 def test_a_silent_or_tiny_take_claims_no_speed(synthesizer: Synthesizer) -> None:
@@ -186,12 +197,11 @@ def test_the_history_is_bounded_and_a_take_comes_back(synthesizer: Synthesizer) 
             session.holding(number)
 
 
-def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
-    for sound, verdict in judge_takes(speaker.synthesizer, FakeJudges, session):
-        session = session.with_verdict(sound, verdict)
+def test_the_value_has_every_round_and_what_was_heard(session: Session, value: Callable[..., dict[str, object]]) -> None:
+    for sound, words in judge_takes(FakeJudges, session):
+        session = session.with_transcript(sound, words)
     state = value(session)
-    take = session.cards["pcg"].shown.with_sound()
+    take = session.cards["pcg"].with_sound()
     lane = {lane["key"]: lane for lane in state["lanes"]}["pcg"]
     assert lane["calls"] == len(lane["rounds"]) == len(take.rounds)
     assert [token for _, _, tokens in lane["rounds"] for token, *_ in tokens] == list(take.tokens)
@@ -200,27 +210,19 @@ def test_the_value_has_every_round_and_what_was_heard(speaker: Speaker, value: C
     assert len(test) == 10
     assert (lane["heard"], lane["errors"], lane["length"]) == ("the brown", 3, 5)
     assert lane["wrong"] == [False, True, False, True, True]
-    assert list(judge_takes(speaker.synthesizer, FakeJudges, session)) == []
+    assert list(judge_takes(FakeJudges, session)) == []
     assert value(session.holding(1))["lanes"][-1]["key"] != "kept"  # a card's take is a lane already
 
 
-def test_judges_stop_when_another_run_begins(speaker: Speaker) -> None:
-    session, turn, heard = last(generate(speaker, REQUEST, Session())), Turn(), gr.State()
-    tab = Listen(speaker, FakeJudges, lambda session, hand: {}, {}, gr.HTML(), heard, gr.Radio([]))
-    assert [len(update[heard].verdicts) for update in tab.judge("pcg", session, turn)] == [1, 2, 3, 4]
+def test_judges_stop_when_another_run_begins(speaker: Speaker, session: Session) -> None:
+    turn, heard = Turn(), gr.State()
+    origin = Origin.of(speaker.synthesizer.voice)
+    tab = Listen(speaker, FakeJudges, lambda session, hand: {}, origin, {}, gr.HTML(), heard, gr.Radio([]))
+    assert [len(update[heard].heard) for update in tab.judge("pcg", session, turn)] == [1, 2, 3, 4]
     judged = tab.judge("pcg", session, turn)
     next(judged)
     turn.begin(session)
     assert list(judged) == []
-
-
-def test_a_take_of_the_history_is_a_lane_of_its_own(speaker: Speaker, value: Callable[..., dict[str, object]]) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
-    number = session.number_of(session.cards["pcg"].shown)
-    again = last(generate(speaker, replace(REQUEST, settings=SETTINGS.with_(theta=0.9), method="pcg"), session))
-    state = value(again.holding(number))
-    assert (state["hand"], state["lanes"][-1]["key"], state["lanes"][-1]["number"]) == (number, "kept", number)
-    assert "theta 0.3" in state["lanes"][-1]["knobs"]
 
 
 def test_the_verdict_names_the_winner_with_at_most_two_numbers_first() -> None:
@@ -248,25 +250,23 @@ def test_results_are_those_of_this_voice_at_the_page_s_settings(tmp_path: Path) 
     assert shipped(("other",), tmp_path) == {}
 
 
-@pytest.mark.parametrize(("share_", "words"), [(0.2, "20 %"), (0.068, "6.8 %"), (1.0, "100 %"), (0.3333, "33.3 %")])
-def test_percentages_have_one_form(share_: float, words: str) -> None:
-    assert percent(share_) == words
+def test_percentages_have_one_form() -> None:
+    assert [percent(share) for share in (0.2, 0.068, 1.0, 0.3333)] == ["20 %", "6.8 %", "100 %", "33.3 %"]
 
 
-def test_a_take_is_studied(speaker: Speaker, judged: Synthesizer, value: Callable[..., dict[str, object]]) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
+def test_a_take_is_studied(judged: Synthesizer, session: Session, value: Callable[..., dict[str, object]]) -> None:
     studied = study_of(judged, session, "pcg")
-    assert studied["number"] == session.number_of(session.cards["pcg"].shown)
+    assert studied["number"] == session.cards["pcg"].number
     assert value(session, study=studied)["study"]["curves"] == studied["curves"]
     curves = {curve["name"]: curve["values"] for curve in studied["curves"]}
     assert set(curves) >= {"M50", "M25", "M10"}
-    assert len(curves["M10"]) == len(session.cards["pcg"].shown.take.tokens)
+    assert len(curves["M10"]) == len(session.cards["pcg"].take.tokens)
     assert set(studied["estimates"]) == {"PCG, theta", "SSD, beta", "PCG, lookahead"}
     assert studied["mel"]["picture"].startswith("data:image/webp;base64,")
     assert study_of(judged, Session(), "pcg") is None
-    session.cards["pcg"].shown.sound.unlink()
+    lost = replace(session, cards={"pcg": replace(session.cards["pcg"], sound=Path("gone.wav"))})
     with pytest.raises(PCGError, match="no longer kept"):
-        study_of(judged, session, "pcg")
+        study_of(judged, lost, "pcg")
 
 
 @pytest.fixture
@@ -323,18 +323,8 @@ def test_what_to_expect_of_a_shared_take_is_said_as_text(stored: Stored, synthes
     assert "other weights" in told
 
 
-def test_every_sound_carries_its_settings(speaker: Speaker, synthesizer: Synthesizer) -> None:
-    session = last(generate(speaker, REQUEST, Session()))
-    for card in session.cards.values():
-        stored = read_stored(card.shown.sound)
-        assert (stored.text, stored.settings) == (TEXT, card.shown.take.settings)
-    texts = share.texts_of(session.cards["pcg"].shown, Origin.of(synthesizer.voice), synthesizer.voice)
-    assert json.loads(texts["json"])["settings"]["theta"] == 0.3
-    compile(texts["python"], "snippet", "exec")
-
-
 def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    write_example(tmp_path, synthesizer, TEXT, "two", SETTINGS, 1, FakeJudges2(), ["hello"], ["yes"])
+    write_example(tmp_path, synthesizer, TEXT, "two", SETTINGS, 1, FakeJudges(), ["hello"], ["yes"])
     example = read_example(tmp_path)
     assert example.idea["versions"][0]["name"] == "as decoded"
     assert example.idea["versions"][0]["share"] == 0
@@ -342,17 +332,12 @@ def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_pat
     shown = example_value(example)
     assert len(shown["recorded"]) == 3 + 2 * shown["pairs"] == 7
     assert all(shown["recorded"])
-    assert example.session.cards["pcg"].shown.recorded
+    assert example.session.cards["pcg"].recorded
     assert read_example(tmp_path / "nowhere") is None
     assert example_value(None)["pairs"] == 0
     (tmp_path / "pcg.wav").write_bytes(b"")
     with pytest.raises(AssetError):
         read_example(tmp_path)
-
-
-class FakeJudges2(FakeJudges):
-    def names(self, reference: str) -> dict[str, str]:
-        return {"WER, CER": "a fake"}
 
 
 def test_a_take_of_the_history_is_used_with_its_method(address: str) -> None:
@@ -371,3 +356,30 @@ def test_settings_out_of_range_are_one_sentence(address: str, label: str, value_
     told = raw.ask("generate", usual).told
     assert told.startswith(f"{label} must be a ")
     assert told.endswith(".")
+
+
+@pytest.mark.parametrize("halted", [True, False])
+def test_a_run_that_replaces_another_begins_with_its_takes(halted: bool, session: Session) -> None:
+    turn, before = Turn(), Session()
+    first, held = turn.begin(before)
+    assert held is before
+    turn.session = session
+    if halted:
+        turn.halt()
+    second, held = turn.begin(before)
+    assert second > first
+    assert held is session
+    turn.end(first)  # an earlier run's end is not that of the current one
+    assert turn.session is session
+
+
+def test_stop_keeps_what_the_run_had_and_after_its_end_nothing(session: Session) -> None:
+    turn = Turn()
+    turn.begin(Session())
+    turn.session = session
+    turn.stop()
+    assert (turn.stopped, turn.session) == (session, None)
+    number, _ = turn.begin(session)
+    turn.end(number)
+    turn.stop()
+    assert turn.stopped is None

@@ -1,53 +1,33 @@
 """The page in a real browser: what a visitor sees, hears and does. One server and one browser for all tests."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.explorers.chromium import (
-    CHROMIUM,
     NEEDS_CHROMIUM,
     READY,
-    SOFTWARE,
     axe_faults,
     faults,
     not_reached,
     open_tab,
     picture,
     too_wide,
-    watch,
 )
 
 pytestmark = NEEDS_CHROMIUM
-PATIENCE_MS = 90_000
 LISTEN_PIXELS, PLAYER_PIXELS = 1_400, 500
 TABS = ("Listen", "Map", "Swap test", "Measured", "Listening test", "Recognition")
 STOPPABLE = "hello, is this one sentence? yes! " * 120
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        expect.set_options(timeout=PATIENCE_MS)
-        yield browser
-        browser.close()
-        expect.set_options(timeout=5_000)
-
-
 @pytest.fixture
-def page(browser: Browser, address: str, request: pytest.FixtureRequest, complaints: list[str]) -> Iterator[Page]:
-    width = getattr(request, "param", 1440)
-    page = browser.new_page(viewport={"width": width, "height": 844 if width < 800 else 900}, reduced_motion="reduce")
-    page.set_default_timeout(PATIENCE_MS)
-    watch(page, address, complaints)
-    page.goto(f"{address}?__theme=light")
+def page(page: Page) -> Page:
+    """The whole page once it can play."""
     expect(page.locator(READY)).to_be_visible()
     expect(page.locator("#play")).to_be_enabled()
-    yield page
-    page.close()
+    return page
 
 
 def lane(page: Page, key: str, part: str = "") -> object:
@@ -75,7 +55,7 @@ def test_the_first_screen_says_what_it_is_plays_and_switches(page: Page, complai
     assert complaints == []
 
 
-@pytest.mark.parametrize("page", [390], indirect=True)
+@pytest.mark.parametrize("width", [390], indirect=True)
 def test_a_phone_shows_the_lanes_first_and_the_knobs_in_a_low_sheet(page: Page) -> None:
     assert page.locator("#play").bounding_box()["y"] <= PLAYER_PIXELS
     for part in ("strong", '[data-fact="calls"]'):
@@ -186,7 +166,7 @@ def test_a_link_replays_its_take(page: Page, browser: Browser, address: str) -> 
       document.querySelector('[data-act="link"]').click();
     })""")
     other = browser.new_page()
-    other.set_default_timeout(PATIENCE_MS)
+    other.set_default_timeout(90_000)
     other.goto(link)
     expect(other.locator(".stage-words")).to_contain_text("hello, yes!")
     idle(other)
@@ -260,7 +240,7 @@ def test_axe_finds_nothing_in_any_tab(page: Page, dark: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [360], indirect=True)
+@pytest.mark.parametrize("width", [360], indirect=True)
 def test_no_tab_is_wider_than_a_narrow_screen(page: Page) -> None:
     assert faults(page, too_wide, TABS) == []
 

@@ -5,17 +5,11 @@ import re
 import shutil
 import subprocess
 
-import gradio as gr
 import httpx
 import pytest
 from gradio_client import Client
-from playwright.sync_api import expect
 
-from explorers.requests import app_options
-from explorers.theme import launch_options
 from pcg.places import PROJECT
-from tests.explorers.chromium import NEEDS_CHROMIUM, SOFTWARE, patient_page, watch
-from tests.explorers.served import serve
 
 DOCUMENT = (PROJECT / "docs" / "api.md").read_text(encoding="utf-8")
 PAGE = "http://127.0.0.1:7860"
@@ -65,29 +59,3 @@ def test_every_endpoint_that_is_offered_is_named(address: str) -> None:
     assert named - set(offered) <= {"/spoof"}
     assert [name for name in offered if name not in named] == []
     assert offered[0] == "/generate"
-
-
-def test_what_the_page_on_the_api_asks_for_in_vain_is_no_error() -> None:
-    with gr.Blocks() as page:
-        gr.Button()
-    for address in serve(page, **launch_options()):
-        calls, tools = (httpx.get(address + path) for path in ("monitoring/summary", "gradio_api/mcp/schema"))
-        assert (calls.status_code, calls.json()) == (200, {"functions": {}})
-        assert (tools.status_code, tools.json()) == (300, [])
-    # Where MCP is on, its own server answers.
-    assert "/gradio_api/mcp/schema" not in [route.path for route in app_options(mcp=True)["routes"]]
-
-
-@NEEDS_CHROMIUM
-@pytest.mark.slow
-def test_the_page_on_the_api_reports_no_errors(address: str, complaints: list[str]) -> None:
-    asked: list[str] = []
-    with patient_page(1440, SOFTWARE, PATIENCE_MS) as page:
-        page.on("response", lambda response: asked.append(response.url.removeprefix(address)))
-        watch(page, address, complaints)
-        page.goto(address)
-        with page.expect_response("**/gradio_api/mcp/schema"):
-            page.locator("footer .show-api").click()
-        expect(page.locator(".api-docs")).to_contain_text("pip install gradio_client")
-    assert {"monitoring/summary", "gradio_api/info"} <= set(asked)
-    assert complaints == []

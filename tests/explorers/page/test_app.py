@@ -2,6 +2,7 @@ import os
 import shutil
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,15 @@ import app
 from explorers.requests import choose_tools, offer_tools
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `main` sets for its process."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setenv(app.FILES, os.environ.get(app.FILES, "/tmp/gradio"))
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("missing", ["voice.json", "target/model.safetensors", "codec/config.json"])
@@ -30,14 +40,12 @@ def test_a_busy_port_is_one_sentence(
     synthesizer: Synthesizer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
-    before = signal.getsignal(signal.SIGTERM), os.environ.get(app.FILES)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert app.main(["--model", str(synthesizer.voice.folder), "--host", "127.0.0.1", "--port", str(port)]) == 2
     assert f"host and port is '127.0.0.1:{port}', but must be a free address of this computer.\n" in capsys.readouterr().err
-    assert (signal.getsignal(signal.SIGTERM), os.environ.get(app.FILES)) == before
 
 
 def test_tools_without_their_package_are_one_sentence(
@@ -61,15 +69,12 @@ def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypat
     assert sorted(page.mcp_server_obj.tool_to_endpoint) == ["experiments", "generate", "swap", "token_group", "transcribe"]
 
 
-def test_a_space_offers_tools_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shared_or_kept_by_default_and_a_space_offers_tools_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorers.requests.find_spec", lambda name: object())
-    assert app._parser().parse_args([]).mcp is False
+    options = app._parser().parse_args([])
+    assert (options.share, options.mcp) == (False, False)
     monkeypatch.setenv("SPACE_ID", "someone/lab")
     assert app._parser().parse_args([]).mcp is True
-
-
-def test_nothing_is_shared_or_kept_by_default() -> None:
-    assert app._parser().parse_args([]).share is False
-    options = launch_options()
-    assert options["run_history"] is False
-    assert not any("google" in str(font).lower() for font in options["theme"]._font)
+    served = launch_options()
+    assert served["run_history"] is False
+    assert not any("google" in str(font).lower() for font in served["theme"]._font)

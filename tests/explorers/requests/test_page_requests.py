@@ -27,7 +27,7 @@ class Counters:
 
     def __init__(self, limits: Limits) -> None:
         self.allowed = Event()
-        with Page() as self.page:
+        with Page(title="PCG Lab") as self.page:
             count, shown = gr.State(0), gr.Number(label="Count")
             gr.Button("Add").click(lambda n: (n + 1, n + 1), count, [count, shown], api_name="add")
             gr.Button("Slowly").click(self.slowly, None, shown, api_name="slowly")
@@ -112,7 +112,6 @@ def test_a_link_to_the_page_is_previewed_by_name(raw: Callable[..., Raw]) -> Non
     assert 'content="Gradio"' not in answer.text
     picture = re.search(r'property="og:image"\s+content="([^"]+)"', answer.text)[1]
     assert httpx.get(picture).headers["content-type"] == "image/png"
-    assert len(answer.content) == int(answer.headers["content-length"])
 
 
 def test_a_job_is_stopped_in_time(raw: Callable[..., Raw]) -> None:

@@ -9,10 +9,9 @@ from playwright.sync_api import Page, expect
 from explorers.shared.controls import share_controls, text_box
 from explorers.theme import launch_options
 from pcg.text.reading import MAX_CHARACTERS
-from tests.explorers.chromium import ARGUMENTS, NEEDS_CHROMIUM, patient_page, watch
+from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.served import serve
 
-PATIENCE_MS = 30_000
 LONG = "word " * 1_100 + "end."
 
 
@@ -31,11 +30,8 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def page(address: str, complaints: list[str]) -> Iterator[Page]:
-    with patient_page(390, ARGUMENTS, PATIENCE_MS) as page:
-        watch(page, address, complaints)
-        page.goto(address)
-        yield page
+def width() -> int:
+    return 390
 
 
 @NEEDS_CHROMIUM
