@@ -16,6 +16,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
+from pcg.groups.library import MELS, code_spectra
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.prompt import Reference
 
@@ -26,6 +27,7 @@ BANDS = 80
 FRAME_SECONDS, WINDOW_SECONDS = 0.010, 0.040
 FULL_PEAK = 0.95
 DECIBELS_PER_NEPER = 20 / np.log(10)
+SILENCE_DB, LOW_HERTZ = 40.0, 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,18 @@ def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
     of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
     common = min(len(of_a), len(of_b))
     return float(np.abs(of_a[:common] - of_b[:common]).mean(dtype=np.float64)) if common else 0.0
+
+
+def sounds_like(codec: Codec, tokens: Sequence[int]) -> list[str]:
+    """Tell what each of `tokens` is alone: "silence", SILENCE_DB below the loudest of them; else "voiced", where most energy
+    lies below LOW_HERTZ, or "noise", as in s and f."""
+    import librosa
+
+    energy = code_spectra(codec, torch.tensor(tokens)).double().exp().square().mean(1)
+    level = 10 * energy.sum(1).log10()
+    low = librosa.mel_frequencies(MELS + 2, fmax=codec.sample_rate / 2)[1:-1] < LOW_HERTZ
+    silent, voiced = level < level.max() - SILENCE_DB, energy[:, low].sum(1) > energy.sum(1) / 2
+    return ["silence" if quiet else "voiced" if deep else "noise" for quiet, deep in zip(silent, voiced, strict=True)]
 
 
 def _check(token: int, codes: int) -> None:

@@ -247,11 +247,12 @@ def record_traces(
 def replay(
     rule: Annotated[list[str], typer.Argument(help="rules as experiments name them: sd, ssd:0.3, pcg:0.4, membership:50 ...")],
     traces: Annotated[Path | None, typer.Option(help="a folder of experiment traces [default: the shipped one]")] = None,
-    by: Annotated[str, typer.Option(help="also acceptance by quarters of 'entropy' or 'group size'")] = "",
+    by: Annotated[str, typer.Option(help="also acceptance by quarters of 'entropy' or 'group size', or by 'sound'")] = "",
 ) -> None:
     """Judge recorded rounds again by other rules, without a model: estimates, as a rule changes what comes after it."""
     from pcg.experiments.traces import SHIPPED, Traces
     from pcg.rules import named_rule
+    from pcg.synthesis.voice import EMBEDDED, load_codec
 
     recorded = Traces.read(traces or SHIPPED)
     neighbours = lru_cache(maxsize=1)(recorded.neighbours)
@@ -263,8 +264,9 @@ def replay(
         rates = f"{100 * row.acceptance_rate:.1f} % | {100 * row.acceptance_of_tested:.1f} %"
         print(f"| {name} | {row.rounds} | {row.acceptance_length:.2f} | {rates} | {at} |")
     for name in rule if by else ():
-        quarters = (f"{low:.3g} to {high:.3g}: {100 * share:.0f} %" for low, high, _, share in rows[name].by_quarters(by))
-        print(f"{name}, accepted of tested by {by}: {', '.join(quarters)}")
+        codec = load_codec(EMBEDDED / "codec") if by == "sound" else None
+        parts = (f"{part}: {100 * share:.0f} % of {count:,}" for part, count, share in rows[name].by(by, codec))
+        print(f"{name}, accepted of tested by {by}: {', '.join(parts)}")
 
 
 def summarise_listeners(

@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from pcg.analysis.audition import sounds_like
+from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import Unit
 from pcg.files import check_checksums, replacing, write_checksums
@@ -141,19 +143,21 @@ class Replay:
     tested_at: tuple[int, ...]
     tests: tuple[tuple[Test, float], ...] = field(default=(), compare=False, repr=False)
 
-    def by_quarters(self, kind: str) -> list[tuple[float, float, int, float]]:
-        """Return the least and the greatest value, the number of tests, and the share accepted, of each quarter of the tests.
-
-        Args:
-            kind: "entropy" of the target, or "group size" of the drawn group.
-        """
+    def by(self, kind: str, codec: Codec | None = None) -> list[tuple[str, int, float]]:
+        """Return a name, the number of tests, and the share accepted, of each quarter of the tests by the "entropy" of the
+        target or the "group size" of the drawn group, or of each "sound" of the drafted token, for which `codec` is asked."""
+        passed = np.array([test.accepted for test, _ in self.tests])
+        if kind == "sound" and codec:
+            tokens = sorted({test.token for test, _ in self.tests if test.token < codec.codebook_size})
+            sounds = dict(zip(tokens, sounds_like(codec, tokens), strict=True))
+            heard = np.array([sounds.get(test.token, "the end of speech") for test, _ in self.tests])
+            return [(str(name), int((heard == name).sum()), float(passed[heard == name].mean())) for name in np.unique(heard)]
         values = {"entropy": [h for _, h in self.tests], "group size": [test.group_size for test, _ in self.tests]}
         if kind not in values:
-            raise InputError("by", kind, "one of " + ", ".join(values))
+            raise InputError("by", kind, "one of entropy, group size, sound")
         order = np.argsort(values[kind], kind="stable")
-        at, passed = np.array(values[kind])[order], np.array([test.accepted for test, _ in self.tests])[order]
-        quarters = zip(np.array_split(at, 4), np.array_split(passed, 4), strict=True)
-        return [(float(v[0]), float(v[-1]), len(v), float(a.mean())) for v, a in quarters if len(v)]
+        quarters = zip(*(np.array_split(np.array(each)[order], 4) for each in (values[kind], passed)), strict=True)
+        return [(f"{v[0]:.3g} to {v[-1]:.3g}", len(v), float(a.mean())) for v, a in quarters if len(v)]
 
     @property
     def acceptance_rate(self) -> float:

@@ -105,25 +105,29 @@ class GroupLibrary:
 
 
 def mel_features(codec: Codec, label: str = "") -> Tensor:
-    """How each code sounds, `[codes, frames * 80]` float32: a log-mel spectrogram in nats, less its mean over the codes.
+    """How each code sounds, `[codes, frames * 80]` float32: its spectrum in nats, less the mean over the codes, since what all
+    share (the vocoder's noise floor, the slope of speech) would make every cosine large."""
+    spectra = code_spectra(codec, torch.arange(codec.codebook_size), label).flatten(1)
+    return spectra - spectra.mean(0)
 
-    Each code is decoded five times in a row, so that decoder and vocoder have settled in the middle; the middle one counts, in
-    Hann-windowed frames of about 10 ms, four frames wide. What all codes share (the vocoder's noise floor, the slope of speech)
-    would make every cosine large, hence the mean. Codecs that have `decode_batch` (codes `[B, T]` -> samples `[B, T * hop]`)
-    decode 64 codes at once. label: the title of a progress bar, "" for none.
+
+def code_spectra(codec: Codec, codes: Tensor, label: str = "") -> Tensor:
+    """The log-mel spectrum of each of `codes [N]` in nats, `[N, frames, 80]`.
+
+    Each is decoded five times in a row, so that decoder and vocoder have settled in the middle; the middle one counts, in
+    Hann-windowed frames of about 10 ms, four frames wide. Codecs that have `decode_batch` (codes `[B, T]` -> samples
+    `[B, T * hop]`) decode 64 codes at once. label: the title of a progress bar, "" for none.
     """
     frames = max(1, round(100 * codec.hop / codec.sample_rate))
     frame = codec.hop // frames
     first = REPEATS // 2 * codec.hop // frame
     batch, spectra = getattr(codec, "decode_batch", None), []
-    blocks = torch.arange(codec.codebook_size).split(CODES_AT_ONCE)
-    for codes in tqdm(blocks, desc=label, disable=None if label else True):
-        rows = codes[:, None].expand(-1, REPEATS)
+    for block in tqdm(codes.split(CODES_AT_ONCE), desc=label, disable=None if label else True):
+        rows = block[:, None].expand(-1, REPEATS)
         waves = batch(rows) if batch else torch.stack([codec.decode(row) for row in rows])
         mel = log_mel(waves, 4 * frame, frame, MELS, codec.sample_rate)
-        spectra.append(mel[:, first : first + frames].flatten(1))
-    stacked = torch.cat(spectra)
-    return stacked - stacked.mean(0)
+        spectra.append(mel[:, first : first + frames])
+    return torch.cat(spectra)
 
 
 def load_or_build_neighbours(

@@ -3,10 +3,22 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.audition import BANDS, FULL_PEAK, REPEATS, Audition, alone, guarded, in_context, log_mel_db, mel_distance
+from pcg.analysis.audition import (
+    BANDS,
+    FULL_PEAK,
+    REPEATS,
+    Audition,
+    alone,
+    guarded,
+    in_context,
+    log_mel_db,
+    mel_distance,
+    sounds_like,
+)
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.take import Take
 from pcg.text.prompt import Reference
 
@@ -117,3 +129,17 @@ def test_mel_distance_is_in_decibels_and_counts_common_frames_only() -> None:
     assert mel_distance(noise, noise[: 16_000 // 2], 16_000) < 0.2 < mel_distance(noise, noise[::-1].copy(), 16_000)
     assert mel_distance(noise, tone(0.1).samples, 16_000) == mel_distance(tone(0.1).samples, noise, 16_000)
     assert mel_distance(noise, noise[:10], 16_000) == 0
+
+
+def test_the_shipped_codes_sound_like_what_is_spoken_with_them():
+    """A vowel is voiced, an s is noise, and what stands between words is silence: by the codec's own reading of such sounds."""
+    codec, time = load_codec(EMBEDDED / "codec"), torch.arange(16_000) / 16_000
+    vowel = sum(0.2 / n * torch.sin(2 * torch.pi * 120 * n * time) for n in range(1, 12))
+    noise = torch.randn(16_000, generator=torch.Generator().manual_seed(0))
+    hiss = 0.2 * (noise[1:] - noise[:-1]).diff(prepend=torch.zeros(1))
+    for wave, sound in ((vowel, "voiced"), (hiss, "noise")):
+        tokens = codec.encode(wave)[10:-10].tolist()
+        silence = codec.encode(torch.zeros(16_000))[10:-10].tolist()
+        heard = sounds_like(codec, [*tokens, *silence])
+        assert sum(each == sound for each in heard[: len(tokens)]) > 0.8 * len(tokens)
+        assert set(heard[len(tokens) :]) == {"silence"}

@@ -74,16 +74,17 @@ def test_figures_are_those_of_serving_engines(folder: Path) -> None:
     assert row.acceptance_rate <= row.acceptance_of_tested
 
 
-def test_acceptance_is_told_by_quarters(folder: Path, synthesizer: Synthesizer) -> None:
-    traces = Traces.read(folder)
-    row = traces.replay(coarse(synthesizer.groups(0.3), "thinning"))
-    for kind in ("entropy", "group size"):
-        quarters = row.by_quarters(kind)
-        assert sum(count for _, _, count, _ in quarters) == sum(row.tested_at)
-        assert sum(count * share for _, _, count, share in quarters) == pytest.approx(row.accepted)
-        assert all(before[1] <= after[0] for before, after in pairwise(quarters))
+@pytest.mark.parametrize("kind", ["entropy", "group size", "sound"])
+def test_acceptance_is_told_by_parts_of_the_tests(kind: str, folder: Path, synthesizer: Synthesizer) -> None:
+    row = Traces.read(folder).replay(coarse(synthesizer.groups(0.3), "thinning"))
+    parts = row.by(kind, synthesizer.voice.codec)
+    assert sum(count for _, count, _ in parts) == sum(row.tested_at)
+    assert sum(count * share for _, count, share in parts) == pytest.approx(row.accepted)
+    if kind != "sound":
+        ends = [[float(end) for end in name.split(" to ")] for name, *_ in parts]
+        assert all(before[1] <= after[0] for before, after in pairwise(ends))
     with pytest.raises(InputError, match="by is 'phone'"):
-        row.by_quarters("phone")
+        row.by("phone")
 
 
 def test_the_sentences_lie_beside_the_traces(folder: Path) -> None:
