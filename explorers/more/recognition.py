@@ -17,12 +17,12 @@ from explorers.session import Session
 from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html, percent
 from explorers.shared.terms import explained, term_html
-from pcg.asr.listening import Recognition, as_speech, cut, listen
-from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import PRESETS, Thresholds, Transcript
+from pcg.asr.listening import Recognition, cut, listen
+from pcg.asr.self_speculative import PRESETS, Recogniser, Thresholds, Transcript
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable
+from pcg.metrics.quality import for_judges
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
 
@@ -139,7 +139,7 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
             samples = load_audio(Path(sound), rate, LONGEST_SECONDS + 1)
             if len(samples) > LONGEST_SECONDS * rate:
                 raise InputError("recording", Path(sound).name, f"at most {LONGEST_SECONDS // 60} minutes long")
-            speech = as_speech(samples, rate, rate)
+            speech = for_judges(samples, rate, rate)
             result = listen(ready(), speech, rate, thresholds)
             words = align(reference, result.text) if (reference or "").strip() else None
             ends = [place.stop / rate for place in cut(speech, rate)]

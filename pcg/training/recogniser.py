@@ -264,12 +264,12 @@ def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
     )
 
 
-def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
-    """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard. No gradient
-    goes through the frames.
+def lay_out(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+    """Lay out rows as `EmbeddedRecogniser.read` does: each row's frames, at the places that its CTC path has spelled to, then
+    its text after the opening id.
 
-    A row is laid out as `EmbeddedRecogniser.read` does: its frames, at the places that its CTC path has spelled to, then its
-    text after the opening id.
+    Returns:
+        Embeddings `[B, T, D]`, through which no gradient goes to the encoder, and positions and labels `[B, T]`.
     """
     projector, lm, rows = reader["projector"], reader["lm"], []
     lengths = torch.tensor(subwords.lengths, device=encoded.frames.device)
@@ -282,10 +282,14 @@ def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded,
         positions = torch.cat([spelled, F.pad(lengths[tokens].cumsum(0), (1, 0))])
         labels = F.pad(torch.cat([tokens + 1, ids[:1]]), (len(embeddings), 0), value=IGNORED)
         rows.append((torch.cat([embeddings, lm.get_input_embeddings()(ids).to(embeddings.dtype)]), positions, labels))
-    embeddings, positions, labels = (
-        nn.utils.rnn.pad_sequence(list(column), batch_first=True, padding_value=padding)
-        for column, padding in zip(zip(*rows, strict=True), (0, 0, IGNORED), strict=True)
-    )
+    columns = zip(zip(*rows, strict=True), (0, 0, IGNORED), strict=True)
+    return tuple(nn.utils.rnn.pad_sequence(list(c), batch_first=True, padding_value=padding) for c, padding in columns)
+
+
+def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> Tensor:
+    """Return the mean cross-entropy of the subwords of `texts`, and of the end, behind the frames that were heard."""
+    lm = reader["lm"]
+    embeddings, positions, labels = lay_out(reader, subwords, encoded, texts)
     # The all-ones mask keeps transformers from taking our positions for packed sequences; with causal attention the padding
     # changes nothing before it.
     mask = torch.ones_like(positions)

@@ -72,6 +72,6 @@ def test_unknown_judges_modes_and_checkpoints_are_refused(tmp_path: Path) -> Non
         load_judge("nobody")
     with pytest.raises(InputError, match="mode"):
         way_of("reckless")
-    for name in ("hubert", "whisper"):
+    for name in ("hubert", "whisper", "granite"):
         with pytest.raises(AssetError, match="missing"):
             load_judge(name, checkpoint=str(tmp_path / "nothing"))

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import EmbeddedRecogniser
-from pcg.asr.listening import CUT_SECONDS, as_speech, cut, listen, listen_to_all, listen_to_file
+from pcg.asr.listening import CUT_SECONDS, cut, listen, listen_to_all, listen_to_file
 from pcg.asr.self_speculative import PRESETS
 from pcg.errors import InputError
+from pcg.metrics.quality import for_judges
 
 Babble = Callable[[int, int], list[Tensor]]
 RATE = 16_000
@@ -25,7 +26,7 @@ def tone(seconds: float, rate: int) -> np.ndarray:
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 44_100, 48_000])
 def test_every_rate_becomes_the_recognisers(rate: int) -> None:
-    heard = as_speech(tone(1.0, rate), rate, RATE)
+    heard = for_judges(tone(1.0, rate), rate, RATE)
     assert abs(len(heard) - RATE) <= 1
     assert heard.dtype == np.float32
     middle = slice(2000, 14_000)

@@ -12,7 +12,6 @@ from pcg.asr.self_speculative import (
     PRESETS,
     Thresholds,
     batches,
-    certain,
     frame_entropies,
     transcribe,
     verified_prefix,
@@ -26,16 +25,16 @@ def test_entropies_are_those_of_the_formula() -> None:
     log_probs = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     direct = [-sum(math.exp(x) * x for x in frame) for frame in log_probs.tolist()]
     assert torch.allclose(frame_entropies(log_probs), torch.tensor(direct), atol=1e-6)
+    # A class without probability adds nothing.
+    certain_and_even = torch.tensor([[0.0, -math.inf], [math.log(0.5), math.log(0.5)]])
+    assert torch.allclose(frame_entropies(certain_and_even), torch.tensor([0.0, math.log(2)]))
 
 
-def test_a_class_without_probability_adds_nothing_to_the_entropy() -> None:
-    log_probs = torch.tensor([[0.0, -math.inf], [math.log(0.5), math.log(0.5)]])
-    assert torch.allclose(frame_entropies(log_probs), torch.tensor([0.0, math.log(2)]))
-
-
-def test_one_uncertain_frame_closes_the_gate() -> None:
-    assert certain(torch.tensor([0.1, 0.69]), 0.7)
-    assert not certain(torch.tensor([0.1, 0.7]), 0.7)  # strictly less (Eq. 3)
+def test_one_uncertain_frame_closes_the_gate(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
+    (utterance,) = babble(1, 3)
+    most = float(frame_entropies(recogniser.hear([utterance])[0].log_probs).max())
+    at, above = (transcribe(recogniser, [utterance], Thresholds(t, 0.0))[0].stage for t in (most, 1.001 * most))
+    assert (at, above) == ("lm", "ctc")  # strictly less (Eq. 3)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +83,6 @@ def test_a_text_goes_on_behind_what_was_verified(recogniser: EmbeddedRecogniser,
         assert t.tokens[: t.accepted] == t.hypothesis[: t.accepted]
         assert (t.likelihoods[: t.accepted] > threshold).all()
         assert t.likelihoods[t.accepted] <= threshold
-
-
-def test_a_cropped_cache_goes_on_like_a_new_one(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
-    heard = recogniser.hear(babble(5, 5))
-    hypotheses = [recogniser.tokens(h.draft) for h in heard]
-    prefixes = [tokens[: len(tokens) // 2] for tokens in hypotheses]
-    long, short = recogniser.read(heard, hypotheses), recogniser.read(heard, prefixes)
-    for one, other, prefix in zip(long, short, prefixes, strict=True):
-        assert one.choices[len(prefix)] == other.choices[-1]
-        for cropped, fresh in zip(one.crop(len(prefix)), other.crop(len(prefix)), strict=True):
-            assert torch.allclose(cropped, fresh, atol=1e-5)
-    assert recogniser.go_on(heard, long, prefixes) == recogniser.go_on(heard, short, prefixes)
 
 
 def test_going_on_writes_what_recomputing_every_prefix_writes(recogniser: EmbeddedRecogniser, babble: Babble) -> None:

@@ -139,7 +139,14 @@ def test_silence_says_nothing(recogniser: EmbeddedRecogniser, lexicon: Lexicon, 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no archive", gzip.compress(b"no model", mtime=0), gzip.compress(b"\\1-grams:\n\\2-grams:\n", mtime=0)]
+    "content",
+    [
+        b"",
+        b"no archive",
+        gzip.compress(b"no model"),
+        gzip.compress(b"\\1-grams:\n\\2-grams:\n"),
+        gzip.compress("\\1-grams:\n-1\tcafé\t0\n\\2-grams:\n".encode()),
+    ],
 )
 def test_a_damaged_list_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "w.gz").write_bytes(content)
@@ -148,13 +155,6 @@ def test_a_damaged_list_is_refused_in_one_sentence(tmp_path: Path, content: byte
     assert "\n" not in str(caught.value)
     with pytest.raises(AssetError, match="missing or damaged"):
         Lexicon(tmp_path / "nothing.gz")
-
-
-def test_words_in_other_characters_are_refused(tmp_path: Path) -> None:
-    text = "\\1-grams:\n-1\tcafé\t0\n-1\tcat\t0\n\\2-grams:\n"
-    (tmp_path / "w.gz").write_bytes(gzip.compress(text.encode()))
-    with pytest.raises(AssetError, match="not spelled"):
-        Lexicon(tmp_path / "w.gz")
 
 
 def test_loading_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

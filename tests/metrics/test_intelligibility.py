@@ -1,12 +1,10 @@
 """Word and character errors against counts made by hand."""
 
-import numpy as np
 import pytest
 
 from pcg.errors import InputError
 from pcg.metrics.estimate import Estimate
 from pcg.metrics.intelligibility import Errors, char_errors, comparable, misheard_words, pooled, spoken_words, word_errors
-from pcg.metrics.quality import JUDGE_RATE, for_judges
 
 
 @pytest.mark.parametrize(
@@ -60,9 +58,3 @@ def test_pooling_weighs_by_length() -> None:
     estimate = pooled([Errors(1, 1), Errors(0, 9)])
     assert estimate.value == pytest.approx(0.1)
     assert pooled([Errors(2, 8)]) == Estimate(0.25, 0.25, 0.25)
-
-
-def test_judges_hear_16_khz_within_full_scale() -> None:
-    heard = for_judges(np.full(24_000, 1.5), 24_000)
-    assert (heard.dtype, len(heard)) == (np.float32, JUDGE_RATE)
-    assert heard.max() <= 1.0

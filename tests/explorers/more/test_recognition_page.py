@@ -27,8 +27,7 @@ from explorers.more.recognition import (
 from explorers.session import Session, ShownTake
 from pcg.asr.embedded import EmbeddedRecogniser
 from pcg.asr.listening import Recognition, listen
-from pcg.asr.recogniser import Recogniser
-from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.asr.self_speculative import PRESETS, Recogniser, Thresholds, transcribe
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
