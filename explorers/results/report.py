@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import plotly.io
@@ -22,7 +23,7 @@ from pcg.experiments.unit import Record, Unit
 from pcg.files import renew_checksums, replacing, write_json
 
 STYLES, RESULTS, FORMAT = Path(__file__).with_name("results.css"), "results.json", 1
-MOST_SOUNDS = 14
+MOST_SOUNDS, MOST_APART = 14, 20
 # The page may load nothing: what it shows lies in it.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; media-src data:"
 COLOURS = """:root { color-scheme: light dark; --body-text-color: light-dark(#1c2024, #e9e7e2);
@@ -140,21 +141,54 @@ def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def sounds_html(records: Sequence[Record], sound: SoundOf) -> str:
-    """The utterance with records in most settings, in at most MOST_SOUNDS of them."""
-    import soundfile
-
+    """The utterance with records in most settings, in at most MOST_SOUNDS of them; then the MOST_APART takes on which SSD and
+    the setting of PCG that does nearly as much work differ most in words."""
     by_text: dict[str, dict[str, Record]] = {}
     for record in records:
         by_text.setdefault(record.unit.utterance.text, {}).setdefault(record.unit.condition.name, record)
     text, chosen = max(by_text.items(), key=lambda item: len(item[1]))
-    takes = ""
-    for name, record in list(chosen.items())[:MOST_SOUNDS]:
-        (samples, rate), flac = sound(record.unit), BytesIO()
-        soundfile.write(flac, np.clip(samples, -1, 1), rate, format="FLAC", subtype="PCM_16")
-        errors, words = record.result.words
-        takes += (
-            f"<figure><figcaption>{escape(name)}</figcaption>"
-            f"<audio controls preload='none' src='data:audio/flac;base64,{b64encode(flac.getvalue()).decode()}'></audio>"
-            f"<figcaption>{escape(record.result.heard) or '(nothing)'} ({errors} of {words})</figcaption></figure>"
-        )
-    return f"<section id='sounds'><h2>Listen</h2><p>{escape(text)}</p><div class='takes'>{takes}</div></section>"
+    takes = "".join(_player(record, sound) for record in list(chosen.values())[:MOST_SOUNDS])
+    html = f"<section id='sounds'><h2>Listen</h2><p>{escape(text)}</p><div class='takes'>{takes}</div></section>"
+    pairs = most_apart(records)
+    if not pairs:
+        return html
+    rows = "".join(
+        f"<p>{escape(ssd.unit.utterance.text)}</p><div class='takes'>{_player(ssd, sound)}{_player(pcg, sound)}</div>"
+        for ssd, pcg in pairs
+    )
+    note = "These were chosen for their difference, so they say nothing of the average."
+    return f"{html}<section id='apart'><h2>Where SSD and PCG differ most in words</h2><p>{note}</p>{rows}</section>"
+
+
+def most_apart(records: Sequence[Record], count: int = MOST_APART) -> list[tuple[Record, Record]]:
+    """Return pairs of SSD and PCG on one utterance and seed, those whose errors differ most first."""
+    plain = [
+        r for r in records if r.unit.condition.model == "target" and not r.unit.condition.rule and not r.unit.condition.swap
+    ]
+    work: dict[tuple[str, str], list[float]] = {}
+    for record in plain:
+        method = record.unit.settings.method, record.unit.condition.name
+        work.setdefault(method, []).append(1 + record.result.accepted / max(1, record.result.rounds))
+    first = next((key for key in work if key[0] == "ssd"), None)
+    if first is None or not any(method == "pcg" for method, _ in work):
+        return []
+    nearest = min((key for key in work if key[0] == "pcg"), key=lambda key: abs(fmean(work[key]) - fmean(work[first])))
+    ssd, pcg = (
+        {(r.unit.utterance, r.unit.seed): r for r in plain if r.unit.condition.name == name} for _, name in (first, nearest)
+    )
+    pairs = [(ssd[key], pcg[key]) for key in ssd if key in pcg]
+    return sorted(pairs, key=lambda pair: -abs(pair[0].result.words[0] - pair[1].result.words[0]))[:count]
+
+
+def _player(record: Record, sound: SoundOf) -> str:
+    """A take with the name of its setting and what the judge heard."""
+    import soundfile
+
+    (samples, rate), flac = sound(record.unit), BytesIO()
+    soundfile.write(flac, np.clip(samples, -1, 1), rate, format="FLAC", subtype="PCM_16")
+    errors, words = record.result.words
+    return (
+        f"<figure><figcaption>{escape(record.unit.condition.name)}</figcaption>"
+        f"<audio controls preload='none' src='data:audio/flac;base64,{b64encode(flac.getvalue()).decode()}'></audio>"
+        f"<figcaption>{escape(record.result.heard) or '(nothing)'} ({errors} of {words})</figcaption></figure>"
+    )

@@ -13,7 +13,7 @@ import soundfile
 from playwright.sync_api import Browser
 
 from explorers.results.figures import STYLES, figures
-from explorers.results.report import findings, measured_html, write_report
+from explorers.results.report import findings, measured_html, most_apart, write_report
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import ar, membership, pcg, sd, ssd, swapped
 from pcg.experiments.results import Results, summarise
@@ -128,7 +128,7 @@ def test_nothing_is_fetched_and_every_setting_sounds_once(written: Path) -> None
     assert policy.startswith("default-src 'none'")
     assert "http" not in policy
     sources = [attrs["src"] for tag, attrs in shown.tags if tag == "audio"]
-    assert len(sources) == 8
+    assert len(sources) == 8 + 2 * 6
     samples, rate = soundfile.read(BytesIO(b64decode(sources[0].partition(",")[2])))
     assert (rate, len(samples)) == (24_000, 2400)
 
@@ -211,3 +211,14 @@ def test_the_shipped_results_are_those_of_the_shipped_units() -> None:
     shipped = json.loads((ASSETS / "results" / "results.json").read_text(encoding="utf-8"))
     made = json.loads(json.dumps(findings(Store(ASSETS / "results").all())))
     assert {name: shipped[name] == made[name] for name in made} == dict.fromkeys(made, True)
+
+
+def test_takes_are_paired_where_ssd_and_pcg_differ_most(written: Path) -> None:
+    """PCG at 0.4 does as much work as SSD here; the pair that differs most comes first."""
+    changed = [*units(ssd(0.3), 6, **DRAFTING), *units(pcg(0.4), 3, **DRAFTING), *units(swapped(0.5), 2)]
+    changed[8] = record(pcg(0.4), 2, 19, 20, 100.0, **DRAFTING)
+    pairs = most_apart(changed, 3)
+    assert [[r.unit.settings.method for r in pair] for pair in pairs] == [["ssd", "pcg"]] * 3
+    assert [r.unit.utterance for r in pairs[0]] == [changed[8].unit.utterance] * 2
+    assert most_apart(units(ssd(0.3), 6, **DRAFTING)) == []
+    assert "Where SSD and PCG differ most" in read(written).text
