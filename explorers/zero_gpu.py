@@ -34,11 +34,8 @@ def on_gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
         with showing_errors():
             yield from function(*arguments)
 
-    def once(*arguments: object) -> object:
-        with showing_errors():
-            return function(*arguments)
-
-    return spaces.GPU(duration=seconds, size="large")(steps if isgeneratorfunction(function) else once)
+    shown = steps if isgeneratorfunction(function) else showing_errors()(function)
+    return spaces.GPU(duration=seconds, size="large")(shown)
 
 
 def gpu_seconds(text: str, takes: int) -> int:

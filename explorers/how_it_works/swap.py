@@ -12,14 +12,7 @@ from gradio.components import Component
 
 from explorers.judging import Judges
 from explorers.session import Session, ShownTake
-from explorers.shared.controls import (
-    pcm,
-    player,
-    queued_beside,
-    seed_and_dice,
-    setting,
-    telling_errors,
-)
+from explorers.shared import controls
 from explorers.shared.readout import message_html, percent, table_html
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
@@ -136,9 +129,9 @@ def create_swap(
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):
-            theta = setting("theta", "swap-", info=explained("theta", "Lower is a harder test."))
-            similarity = setting("similarity", "swap-", info=None)
-            seed = seed_and_dice("swap-")
+            theta = controls.setting("theta", "swap-", info=explained("theta", "Lower is a harder test."))
+            similarity = controls.setting("similarity", "swap-", info=None)
+            seed = controls.seed_and_dice("swap-")
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
@@ -148,13 +141,13 @@ def create_swap(
             for name, note in VERSIONS.items():
                 with gr.Column(min_width=260, elem_id=f"swap-{name}"):
                     gr.HTML(f"<h3>{name.capitalize()}</h3><p class='map-note'>{note}</p>", apply_default_css=False)
-                    sound = player(synthesizer, name.capitalize(), f"swap-sound-{name}")
+                    sound = controls.player(synthesizer, name.capitalize(), f"swap-sound-{name}")
                     places[name] = sound, gr.HTML("", apply_default_css=False, elem_id=f"swap-heard-{name}")
         table = gr.HTML("", apply_default_css=False, elem_id="swap-table")
     record = gr.JSON(visible=False)
     lent = on_gpu(partial(swap_test, synthesizer, load_judges), lambda *_: LONGEST_SECONDS)
 
-    @telling_errors(status)
+    @controls.telling_errors(status)
     def handle(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
         shown = take_to_swap(session, key)
         with closing(lent(shown, theta, similarity, seed)) as steps:
@@ -170,13 +163,13 @@ def create_swap(
                 for name, (sound, words) in places.items():
                     updates[words] = heard_html(name, versions[name])
                     if not judges:
-                        updates[sound] = pcm(versions[name].samples, take.sample_rate)
+                        updates[sound] = controls.pcm(versions[name].samples, take.sample_rate)
                 yield updates
 
     run.click(
         handle, [theta, similarity, seed, in_hand, session],
         [record, text, table, *(each for pair in places.values() for each in pair), status],
-        **queued_beside(status), api_name="swap",
+        **controls.queued_beside(status), api_name="swap",
         api_description="Swap the tokens of a take within their groups, and judge the sound beside the original and a control; "
         "streams a record, then the same as HTML and sounds.",
     )  # fmt: skip

@@ -14,18 +14,7 @@ from gradio.components import Component
 
 from explorers.colours import DETECTORS, INK, MARGIN, SOUND_COLOUR, axis, layout
 from explorers.listen.actions import while_waiting
-from explorers.shared.controls import (
-    pcm,
-    player,
-    queued_beside,
-    run_and_stop,
-    seed_and_dice,
-    setting,
-    telling_errors,
-    text_box,
-    voice_choice,
-    wire_stop,
-)
+from explorers.shared import controls
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import TERMS, explained, term_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
@@ -120,10 +109,10 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
     heads, sounds, plots, trees = {}, {}, {}, {}
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
-            text, voice = text_box("spoof-", EXAMPLE), voice_choice(synthesizer, "spoof-")
-            temperature = setting("temperature", "spoof-", info=explained("temperature", "The paper uses 1.0."))
-            seed = seed_and_dice("spoof-")
-            run, stop = run_and_stop("spoof-", "Compare all six")
+            text, voice = controls.text_box("spoof-", EXAMPLE), controls.voice_choice(synthesizer, "spoof-")
+            temperature = controls.setting("temperature", "spoof-", info=explained("temperature", "The paper uses 1.0."))
+            seed = controls.seed_and_dice("spoof-")
+            run, stop = controls.run_and_stop("spoof-", "Compare all six")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
         with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
             with gr.Column(elem_classes="lab-card"):
@@ -134,7 +123,7 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
                     for key in row:
                         with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
                             heads[key] = gr.HTML(sampler_html(key), apply_default_css=False)
-                            sounds[key] = player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
+                            sounds[key] = controls.player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
                             plots[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-curves-{key}")
             with gr.Column(elem_classes="lab-card"):
                 gr.HTML(BEAMS, apply_default_css=False)
@@ -142,7 +131,7 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
                     trees[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-tree-{key}")
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
-    @telling_errors(status)
+    @controls.telling_errors(status)
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
         done = 0
         with closing(lent(text, voice, temperature, seed)) as steps:
@@ -155,7 +144,7 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
                 done += 1
                 updates: dict[Component, object] = {
                     heads[step.key]: sampler_html(step.key, step.take),
-                    sounds[step.key]: pcm(step.take.audio, step.take.sample_rate),
+                    sounds[step.key]: controls.pcm(step.take.audio, step.take.sample_rate),
                     plots[step.key]: curves_figure(step),
                 }
                 if step.key in trees:
@@ -166,8 +155,8 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
 
     places = [*heads.values(), *sounds.values(), *plots.values(), *trees.values(), status]
     asked = [text, voice, temperature, seed]
-    running = run.click(compare_samplers, asked, places, **queued_beside(status), api_visibility="private")
-    wire_stop(stop, running, status, STOPPED)
+    running = run.click(compare_samplers, asked, places, **controls.queued_beside(status), api_visibility="private")
+    controls.wire_stop(stop, running, status, STOPPED)
     return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
 
 

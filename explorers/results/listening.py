@@ -21,16 +21,7 @@ from pydantic import ConfigDict, Field
 
 from explorers.errors import showing_errors
 from explorers.listen.actions import while_waiting
-from explorers.shared.controls import (
-    PRIVATE,
-    event_values,
-    queued_beside,
-    run_and_stop,
-    seed_and_dice,
-    telling_errors,
-    wire_stop,
-    with_parameters,
-)
+from explorers.shared import controls
 from explorers.shared.readout import failure_html, message_html, percent, table_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
@@ -205,10 +196,10 @@ def vote(test: BlindTest | None, number: object, answer: object, plays: object) 
     return replace(test, votes=(*test.votes, check_vote(test.plan.design, answer, plays)))
 
 
-def export(folder: Path, test: BlindTest | None) -> str:
+def export(folder: Path, test: BlindTest) -> str:
     """Write the test as JSON into `folder`; refused before it is over."""
-    if test is None or not test.over:
-        raise PCGError(NO_TEST if test is None else NOT_OVER)
+    if not test.over:
+        raise PCGError(NOT_OVER)
     systems = {}
     for name, settings in test.systems.items():  # the seed is that of each trial
         systems[name] = {"settings": {knob: value for knob, value in settings.as_dict().items() if knob != "seed"}}
@@ -294,8 +285,8 @@ def create_listening_test(
                 elem_id="listening-lines",
             )  # fmt: skip
             trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
-            seed = seed_and_dice("listening-", "Seed of the test")
-            run, stop = run_and_stop("listening-", "Prepare the test")
+            seed = controls.seed_and_dice("listening-", "Seed of the test")
+            run, stop = controls.run_and_stop("listening-", "Prepare the test")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
             make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
             link = gr.Textbox(
@@ -312,8 +303,7 @@ def create_listening_test(
                 finish = gr.Button("End the test and show the result", size="md", visible=False, elem_id="listening-end")
             with gr.Column(elem_classes="lab-card", visible=False, elem_id="listening-revealed") as revealed:
                 reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
-                save = gr.Button("Save as JSON", size="md", elem_id="listening-export")
-                files = gr.Files(label="Files", visible=False, interactive=False, elem_id="listening-files")
+                file = gr.File(label="Every vote", interactive=False, elem_id="listening-file")
     own = [design, compared, reference, lines, trials, seed]
     inputs = [*own, *(tuned[name] for name in NAMES[len(own) :])]
     state, address = gr.State(), gr.Textbox(visible=False, label="address")
@@ -324,33 +314,30 @@ def create_listening_test(
         return ListeningRequest(**dict(zip(NAMES, values, strict=True)))
 
     def shown(test: BlindTest) -> Iterator[Updates]:
-        over = test.over
+        over, asked_next = test.over, question(test)
         updates: Updates = {
             finish: gr.update(visible=not over), revealed: gr.update(visible=over), state: test,
-            files: gr.update(value=None, visible=False), status: message_html(OVER if over else WAITING),
-            reveal: result_html(test) if over else "", ballot: gr.update(value=question(test)),
+            status: message_html(OVER if over else WAITING), reveal: result_html(test) if over else "",
         }  # fmt: skip
-        if over:
-            yield updates
-            return
         with TemporaryDirectory() as folder:
-            paths = [Path(folder) / f"{letter}.wav" for letter in test.plan.design.letters]
-            # Fresh noise, so that the bytes cannot be predicted from the seed.
-            for path, samples in zip(paths, render(test, np.random.default_rng()), strict=True):
-                write_wav(path, samples, synthesizer.voice.codec.sample_rate)
-            urls = [{"path": str(path), "meta": {"_type": "gradio.FileData"}} for path in paths]
-            # Gradio has copied the sounds to its cache when it asks for the next step.
-            yield updates | {ballot: gr.update(value=question(test) | {"sounds": urls})}
+            if not over:
+                paths = [Path(folder) / f"{letter}.wav" for letter in test.plan.design.letters]
+                # Fresh noise, so that the bytes cannot be predicted from the seed.
+                for path, samples in zip(paths, render(test, np.random.default_rng()), strict=True):
+                    write_wav(path, samples, synthesizer.voice.codec.sample_rate)
+                asked_next["sounds"] = [{"path": str(path), "meta": {"_type": "gradio.FileData"}} for path in paths]
+            # Gradio has copied the files to its cache when it asks for the next step.
+            yield updates | {ballot: gr.update(value=asked_next), file: export(Path(folder), test) if over else None}
 
-    @with_parameters(*NAMES)
-    @telling_errors(status)
+    @controls.with_parameters(*NAMES)
+    @controls.telling_errors(status)
     def prepare_test(*values: object) -> Iterator[Updates]:
         with closing(decode(asked(values))) as steps:
             for step in steps:
                 yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
 
     def cast(test: BlindTest | None, event: gr.EventData) -> Iterator[Updates]:
-        given = event_values(event)
+        given = controls.event_values(event)
         with showing_errors():
             after = vote(test, given.get("trial"), given.get("answer"), given.get("plays"))
         yield from shown(after)
@@ -359,11 +346,7 @@ def create_listening_test(
         if test:
             yield from shown(test.cut_short())
 
-    def save_files(test: BlindTest | None) -> Iterator[object]:
-        with showing_errors(), TemporaryDirectory() as folder:
-            yield gr.update(value=[export(Path(folder), test)], visible=True)
-
-    @with_parameters(*NAMES, "address")
+    @controls.with_parameters(*NAMES, "address")
     def make_link(*values: object) -> object:
         *request, here = values
         with showing_errors():
@@ -380,13 +363,12 @@ def create_listening_test(
         told = SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)
         return dict(zip(inputs, dict(request).values(), strict=True)) | {status: message_html(told)}
 
-    outputs = [ballot, finish, revealed, reveal, files, state, status]
-    running = run.click(prepare_test, inputs, outputs, **queued_beside(status), api_visibility="private")
-    wire_stop(stop, running, status, STOPPED)
+    outputs = [ballot, finish, revealed, reveal, file, state, status]
+    running = run.click(prepare_test, inputs, outputs, **controls.queued_beside(status), api_visibility="private")
+    controls.wire_stop(stop, running, status, STOPPED)
     # A vote does not wait for a take that is being generated.
-    quick = {**PRIVATE, "queue": True, "concurrency_limit": None}
+    quick = {**controls.PRIVATE, "queue": True, "concurrency_limit": None}
     ballot.vote(cast, state, outputs, **quick)
     finish.click(end, state, outputs, **quick)
-    save.click(save_files, state, files, **quick)
-    make.click(make_link, [*inputs, address], link, js=WITH_ADDRESS, **PRIVATE)
-    page.load(open_link, address, [*inputs, status], js=OPENED, **PRIVATE)
+    make.click(make_link, [*inputs, address], link, js=WITH_ADDRESS, **controls.PRIVATE)
+    page.load(open_link, address, [*inputs, status], js=OPENED, **controls.PRIVATE)

@@ -40,16 +40,6 @@ def takes(judging: Synthesizer) -> dict[str, SpoofTake]:
     return {step.key: step for step in generate_all(judging, *ASKED) if isinstance(step, SpoofTake)}
 
 
-def test_the_samplers_are_the_papers() -> None:
-    settings = {key: (s.settings.sampler, s.settings.top_k, s.settings.top_p) for key, s in SAMPLERS.items()}
-    assert settings["original"] == ("plain", 50, 0.0)
-    assert settings["top_p"] == ("plain", 50, 0.8)
-    assert settings["ras"] == settings["hierras"] == ("ras", 50, 0.8)
-    assert settings["eas"] == settings["hiereas"] == ("eas", 50, 0.8)
-    assert all(s.settings.temperature == 1.0 for s in SAMPLERS.values())
-    assert (PLAN.warmup, PLAN.stages, PLAN.beams) == (20, (10, 25, 50), (8, 5, 3))
-
-
 def test_each_take_is_the_synthesizers_own(judging: Synthesizer, takes: dict[str, SpoofTake]) -> None:
     assert list(takes) == list(SAMPLERS)
     own = Settings("ar", temperature=1.0, seed=3, sampler="eas", top_k=50, top_p=0.8)

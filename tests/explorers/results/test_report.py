@@ -61,11 +61,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Page(HTMLParser):
     """The tags of a page and its text outside of scripts and styles."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text, self._inside = "", ""
-        self.feed(html)
+        self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -78,12 +78,8 @@ class Page(HTMLParser):
         self.text += "" if self._inside in ("script", "style") else data
 
 
-def read(path: Path) -> Page:
-    return Page(path.read_text(encoding="utf-8"))
-
-
 def test_the_page_holds_every_table_and_figure(written: Path) -> None:
-    shown, content = read(written), json.loads((written.parent / "results.json").read_text(encoding="utf-8"))
+    shown, content = Page(written), json.loads((written.parent / "results.json").read_text(encoding="utf-8"))
     assert set(content["figures"]) == {"main", "tradeoff", "lookahead", "acceptance", "swap"}
     for table in content["tables"]:
         assert table["title"] in shown.text
@@ -121,7 +117,7 @@ def test_a_report_beside_published_results_is_listed_anew(tmp_path: Path) -> Non
 
 
 def test_nothing_is_fetched_and_every_setting_sounds_once(written: Path) -> None:
-    shown = read(written)
+    shown = Page(written)
     links = [attrs[name] for _, attrs in shown.tags for name in ("src", "href", "srcset", "data") if attrs.get(name)]
     assert all(link.startswith(("data:audio/flac;base64,", "#")) for link in links)
     policy = next(attrs["content"] for _, attrs in shown.tags if attrs.get("http-equiv") == "Content-Security-Policy")
@@ -139,7 +135,7 @@ def test_texts_of_users_are_texts(tmp_path: Path) -> None:
     records += [record(named, MARKUP, heard=MARKUP, speed=120, context={"processor": MARKUP}, **DRAFTING)]
     out = tmp_path / "report.html"
     write_report(stored(tmp_path / "results", records), out, sound=tone)
-    shown = read(out)
+    shown = Page(out)
     assert "img" not in {tag for tag, _ in shown.tags}
     assert shown.text.count(MARKUP) >= 5
     # Each figure's data ends where it should, and plotly gets no markup either.
@@ -183,11 +179,6 @@ def test_a_figure_compares_only_what_all_of_its_points_said() -> None:
     assert points(study() + more) == points(study())
     by_all = more + [record(condition, 9, 20, 20, 20.0, **slow) for condition in (pcg(0.5), ssd(0.3))]
     assert points(study() + by_all) != points(study())
-
-
-def test_no_two_methods_look_alike() -> None:
-    methods = [style for name, style in STYLES.items() if "swap" not in name]
-    assert len({(colour, symbol) for colour, symbol, _ in methods}) == len(methods)
 
 
 @NEEDS_CHROMIUM
