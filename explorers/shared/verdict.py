@@ -12,14 +12,14 @@ from pcg.settings import Settings
 
 SHIPPED = ASSETS / "results"
 ROWS = {
-    "AR": ("ar", ()),
-    "SD": ("sd", ()),
-    "SSD": ("ssd", ("beta",)),
-    "PCG cosine": ("pcg", ("theta",)),
-    "membership": ("membership", ()),
+    "ar": "AR",
+    "sd": "SD",
+    "ssd": f"SSD, beta {Settings().beta:g}",
+    "pcg": f"PCG, theta {Settings().theta:g}",
+    "membership": "target's top 50",
+    "floor": "original",
 }
-"""Names of methods in the results, and the settings that have to be the page's own."""
-TOP_50 = "membership:50"
+"""The rows of the tables of results that have the page's settings; "floor": recordings."""
 NAMES = {name: TITLES[name][0] for name in CARDS} | {"membership": "the large model's top 50"}
 
 
@@ -50,22 +50,14 @@ def winner_lines(results: Mapping[str, Measured]) -> list[str]:
 
 
 def measured(content: Mapping) -> dict[str, Measured]:
-    """Read AR and the rules at the page's settings, and recordings as "floor", from the results of a report."""
-    usual, found, tables = Settings(), {}, content.get("tables", ())
-    overview = next((table["rows"] for table in tables if table["name"] == "overview"), ())
-    nats = {row["setting"]: row.get("NLL to AR, nats") for row in overview}
-    for row in content.get("summaries", ()):
-        condition = row["condition"]
-        if condition["model"] == "original" and row["wer"]:
-            found.setdefault("floor", Measured(row["n"], 1.0, row["wer"]["value"]))
-        name, knobs = ROWS.get(str(row["method"]), ("", ()))
-        settings = condition.get("settings", {})
-        asked = (*knobs, "lookahead", "temperature")
-        ours = condition.get("rule", "") in ("", TOP_50) and all(settings.get(k) == getattr(usual, k) for k in asked)
-        if name and row["speedup"] and row["wer"] and ours:
-            less = nats.get(condition.get("name")) if name != "ar" else None
-            value = less["value"] if isinstance(less, Mapping) else less
-            found.setdefault(name, Measured(row["n"], row["speedup"]["value"], row["wer"]["value"], value))
+    """Read ROWS from the results of a report."""
+    tables, found = {table["name"]: table["rows"] for table in content.get("tables", ())}, {}
+    words, prices = ({row["setting"]: row for row in tables.get(name, ())} for name in ("main", "overview"))
+    for name, setting in ROWS.items():
+        row, nats = words.get(setting), prices.get(setting, {}).get("NLL to AR, nats")
+        if row and row["WER %"]:
+            speed_up = row["speed-up"]["value"] if row["speed-up"] else 1.0
+            found[name] = Measured(row["n"], speed_up, row["WER %"]["value"], nats and nats["value"])
     return found
 
 

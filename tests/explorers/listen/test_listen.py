@@ -238,15 +238,15 @@ def test_the_verdict_names_the_winner_with_at_most_two_numbers_first() -> None:
 
 
 def test_results_are_those_of_this_voice_at_the_page_s_settings(tmp_path: Path) -> None:
-    def row(method: str, speed: float, model: str = "target", **settings: object) -> dict[str, object]:
-        condition = {"settings": Settings().as_dict() | settings, "model": model}
-        return {"method": method, "n": 9, "speedup": {"value": speed}, "wer": {"value": 0.1}, "condition": condition}
+    def row(setting: str, speed: float | None, nats: float | None = None) -> dict[str, object]:
+        figures = {"speed-up": speed and {"value": speed}, "NLL to AR, nats": nats and {"value": nats}}
+        return {"setting": setting, "n": 9, "WER %": {"value": 0.1}, **figures}
 
-    rows = [row("AR", 1.0), row("PCG cosine", 2.0, theta=0.9), row("PCG cosine", 1.4), row("SSD", 1.3, temperature=0.1)]
-    rows.append(row("original", 0.0, "original"))
-    (tmp_path / "results.json").write_text(json.dumps({"made": {"voice": ["mine"]}, "summaries": rows}))
+    rows = [row("original", None), row("AR", 1.0), row("PCG, theta 0.9", 2.0), row("PCG, theta 0.3", 1.4, 0.5)]
+    tables = [{"name": name, "rows": rows} for name in ("main", "overview")] + [{"name": "claims", "rows": []}]
+    (tmp_path / "results.json").write_text(json.dumps({"made": {"voice": ["mine"]}, "tables": tables}))
     floor = Measured(9, 1.0, 0.1)
-    assert shipped(("mine",), tmp_path) == {"ar": Measured(9, 1.0, 0.1), "pcg": Measured(9, 1.4, 0.1), "floor": floor}
+    assert shipped(("mine",), tmp_path) == {"ar": floor, "pcg": Measured(9, 1.4, 0.1, 0.5), "floor": floor}
     assert shipped(("other",), tmp_path) == {}
 
 
