@@ -212,4 +212,4 @@ def test_takes_are_paired_where_ssd_and_pcg_differ_most(written: Path) -> None:
     assert [[r.unit.settings.method for r in pair] for pair in pairs] == [["ssd", "pcg"]] * 3
     assert [r.unit.utterance for r in pairs[0]] == [changed[8].unit.utterance] * 2
     assert most_apart(units(ssd(0.3), 6, **DRAFTING)) == []
-    assert "Where SSD and PCG differ most" in read(written).text
+    assert "Where SSD and PCG differ most" in Page(written).text
