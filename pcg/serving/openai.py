@@ -1,7 +1,7 @@
 """OpenAI's speech endpoint: `create_api` answers its requests, with the settings of a take beside OpenAI's fields.
 
-A request passes `Guard` (names and origins), `Bodies` (size and time), `Clients` (requests of one address at once), `SpeechApi`
-(key, body, model, voice) and `SpokenAnswer`, which encodes a take while the service speaks it.
+A request passes `Guard` (names and origins), `Bodies` (size and time), `SpeechApi` (requests of one address at once, key, body,
+model, voice) and `SpokenAnswer`, which encodes a take while the service speaks it.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import re
 import secrets
 import socket
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -30,7 +30,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from pcg.errors import InputError, PCGError, counted, unexpected
 from pcg.files import __version__
@@ -44,6 +44,8 @@ from pcg.text.prompt import Reference
 if TYPE_CHECKING:
     from pcg.serving.replicas import FarSpeech, Replicas
     from pcg.serving.speech_service import Speech
+
+    Service = SpeechService | Replicas
 
 SPEECH = "/v1/audio/speech"
 VOICES, UPLOADS = "/v1/audio/voices", ".uploads"
@@ -101,9 +103,9 @@ class SpeechRequest(Checked):
         return self.voice if isinstance(self.voice, str) else self.voice.id
 
     @property
-    def whole(self) -> bool:
-        """Whether all is spoken before the answer begins."""
-        return self.wait or not self.stream
+    def streams(self) -> bool:
+        """Whether the answer begins with the first sound, and not when all is spoken."""
+        return self.stream_format == "sse" or (self.stream and not self.wait)
 
 
 def read_request(body: object, method: str, strict: bool = False) -> tuple[SpeechRequest, Settings, list[str]]:
@@ -173,14 +175,11 @@ def refusal(error: Exception) -> Refusal:
     return Refusal(unexpected(error), 500)
 
 
-@dataclass
 class Meters:
-    """The figures of /metrics. The numbers of takes that are there now are asked of the service."""
+    """The figures of /metrics. The numbers of takes that are there now are asked of `service`."""
 
-    service: "SpeechService | Replicas"
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-
-    def __post_init__(self) -> None:
+    def __init__(self, service: "Service") -> None:
+        self.registry = CollectorRegistry()
         own = {"registry": self.registry}
         self.requests = Counter("pcg_requests", "Requests for speech, by status", ["status"], **own)
         self.broken = Counter("pcg_broken_answers", "Answers that broke off after they had begun, by reason", ["reason"], **own)
@@ -191,13 +190,13 @@ class Meters:
             what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", ["rule", "position"], **own)
             for what in ("drafted", "tested", "accepted")
         }
-        told = "Drafted tokens that a round accepted, by rule"
-        self.lengths = Histogram("pcg_accepted_length", told, ["rule"], buckets=range(17), **own)
+        lengths = "Drafted tokens that a round accepted, by rule"
+        self.lengths = Histogram("pcg_accepted_length", lengths, ["rule"], buckets=range(17), **own)
         self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
         for reason in (FAILED, LEFT_ANSWER):
-            self.broken.labels(reason)  # told from the start, as 0
-        Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: self.service.waiting)
-        Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: self.service.speaking)
+            self.broken.labels(reason)  # counted from the start, as 0
+        Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: service.waiting)
+        Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: service.speaking)
 
     def count(self, take: Take) -> None:
         self.takes.labels(take.settings.method).inc()
@@ -226,43 +225,44 @@ class StreamedAnswer(StreamingResponse):
 
 @dataclass
 class SpokenAnswer:
-    """The answer to one request for speech. voice, reference: who speaks; `threads` limits the threads that wait for takes."""
+    """The answer to one request for speech. voice, reference: who speaks; `threads` limits the threads that wait for takes;
+    `place`, of the client among those who are answered, is closed when the take is over."""
 
-    service: "SpeechService | Replicas"
+    service: "Service"
     request: SpeechRequest
     settings: Settings
     voice: str
     reference: Reference | None
     meters: Meters
     threads: CapacityLimiter
+    place: ExitStack
     take: Take | None = None
-    _streams: bool = False
 
     async def response(self) -> Response:
         """Speak until the first sound is there, or to the end. Errors before that are raised; a later one breaks the answer
         off."""
-        pieces = self._pieces()
-        sound = _resumed(await anext(pieces), pieces)
-        headers = {f"x-pcg-{name}": str(value) for name, value in self._known().items()}
-        kind = MEDIA[self.request.response_format]
-        self._streams = self.request.stream_format == "sse" or not self.request.whole
+        name, rate, pieces = self.request.response_format, self.service.offer.sample_rate, self._pieces()
+        await anext(pieces)
+        known = {"method": self.settings.method, "seed": self.settings.seed}
+        headers = {f"x-pcg-{name}": str(value) for name, value in known.items()}
         if self.request.stream_format == "sse":
-            return StreamedAnswer(self._events(sound), pieces, "text/event-stream", headers)
-        if self._streams:
-            return StreamedAnswer(sound, pieces, kind, headers)
-        body = b"".join([piece async for piece in sound])
-        if self.request.response_format == "wav":
-            header = wav_header(self.service.offer.sample_rate)
-            body = wav_header(self.service.offer.sample_rate, len(body) - len(header)) + body[len(header) :]
+            return StreamedAnswer(self._events(pieces, known), pieces, "text/event-stream", headers)
+        if self.request.streams:
+            return StreamedAnswer(pieces, pieces, MEDIA[name], headers)
+        body = b"".join([piece async for piece in pieces])
+        if name == "wav":
+            size = len(wav_header(rate))
+            body = wav_header(rate, len(body) - size) + body[size:]
         figures = self._figures() | {"usage": self._usage()}
         headers |= {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in figures.items()}
-        return Response(body, media_type=kind, headers=headers)
+        return Response(body, media_type=MEDIA[name], headers=headers)
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        """Encoded sound as it is spoken. Closing the generator cancels the take."""
+        """Nothing when the first sound is there, then encoded sound as it is spoken. Closing the generator cancels the take."""
         name, rate, begun, reason = self.request.response_format, self.service.offer.sample_rate, perf_counter(), LEFT_ANSWER
-        encoder = CodecEncoder(name, rate, self.request.whole) if name in ENCODED else RawEncoder(name, rate)
+        encoder = CodecEncoder(name, rate, not self.request.streams) if name in ENCODED else RawEncoder(name, rate)
         tempo = Tempo(self.request.speed, rate) if self.request.speed != 1 else None
+        in_thread = partial(to_thread.run_sync, limiter=self.threads, abandon_on_cancel=True)
         speech: Speech | FarSpeech | None = None
         heard = closed = False
 
@@ -274,12 +274,13 @@ class SpokenAnswer:
                 speech.close()
 
         try:
-            await self._in_thread(begin)
-            while not isinstance(step := await self._in_thread(next, speech), Take):
+            await in_thread(begin)
+            while not isinstance(step := await in_thread(next, speech), Take):
                 if isinstance(step, Sound) and len(step.samples):
                     if not heard:
                         self.meters.first.observe(perf_counter() - begun)
-                    heard = True
+                        heard = True
+                        yield b""
                     if piece := encoder.push(tempo.push(step.samples) if tempo else step.samples):
                         yield piece
             if not heard:
@@ -294,24 +295,22 @@ class SpokenAnswer:
             closed = True
             if speech is not None:
                 speech.close()
-            if self._streams and self.take is None:
+            if heard and self.request.streams and self.take is None:
                 self.meters.broken.labels(reason).inc()
+            self.place.close()
 
-    async def _events(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _events(self, pieces: AsyncIterator[bytes], known: dict[str, object]) -> AsyncIterator[bytes]:
+        def event(value: dict[str, object]) -> bytes:
+            return f"data: {json.dumps(value)}\n\n".encode()
+
         try:
             async for piece in pieces:
                 if piece:
-                    yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode("ascii")})
+                    yield event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode("ascii")})
         except Exception as error:
-            yield _event({"type": "error", **refusal(error).body()})
+            yield event({"type": "error", **refusal(error).body()})
             return
-        yield _event({"type": "speech.audio.done", "usage": self._usage(), "take": self._known() | self._figures()})
-
-    async def _in_thread(self, work: Callable[..., object], *arguments: object) -> object:
-        return await to_thread.run_sync(work, *arguments, limiter=self.threads, abandon_on_cancel=True)
-
-    def _known(self) -> dict[str, object]:
-        return {"method": self.settings.method, "seed": self.settings.seed}
+        yield event({"type": "speech.audio.done", "usage": self._usage(), "take": known | self._figures()})
 
     def _figures(self) -> dict[str, object]:
         summary = self.take.summary()
@@ -324,60 +323,11 @@ class SpokenAnswer:
         return count | {"total_tokens": sum(count.values())} | positions
 
 
-async def _resumed(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """`first`, then the other pieces."""
-    yield first
-    async for piece in pieces:
-        yield piece
-
-
-def _event(value: dict[str, object]) -> bytes:
-    return f"data: {json.dumps(value)}\n\n".encode()
-
-
-class Clients:
-    """ASGI middleware for requests for speech: counts them by status, and allows `most` of one address at once, each from
-    before its body is read until its answer has ended."""
-
-    def __init__(self, app: ASGIApp, meters: Meters, most: int) -> None:
-        self.app, self._meters, self._most = app, meters, most
-        self._open: Tally[str] = Tally()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (scope["method"], scope["path"]) != ("POST", SPEECH):
-            await self.app(scope, receive, send)
-            return
-        visitor = current_visitor()
-        app, counts = self.app, self._open[visitor] < self._most
-        if not counts:
-            sentence = f"You have {counted(self._most, 'request')} here already: wait for one of them."
-            app = refusal(Busy(sentence)).answer()
-        self._open[visitor] += counts
-
-        def leave() -> None:
-            nonlocal counts
-            self._open[visitor] -= counts
-            counts = False
-            self._open = +self._open  # without zeros
-
-        async def counting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._meters.requests.labels(message["status"]).inc()
-            elif not message.get("more_body", False):  # before the client knows: it may send its next request at once
-                leave()
-            await send(message)
-
-        try:
-            await app(scope, receive, counting)
-        finally:
-            leave()
-
-
 class Voices:
     """The voices that clients may name: the model's, the names of others' voices that stand for them, and those in `folder`,
     each a recording as `Voice.write_reference` keeps it. None: recordings are refused."""
 
-    def __init__(self, service: "SpeechService | Replicas", folder: Path | None, most: int) -> None:
+    def __init__(self, service: "Service", folder: Path | None, most: int) -> None:
         self._service, self._folder, self._most = service, folder, most
 
     @property
@@ -413,36 +363,53 @@ class Voices:
 
 
 class SpeechApi:
-    """The handlers of the endpoint's routes. names: of the model; lists show the first. strict: refuse unknown fields."""
+    """The handlers of the endpoint's routes. names: of the model; lists show the first. most: requests of one address at once.
+    strict: refuse unknown fields."""
 
     def __init__(
         self,
-        service: "SpeechService | Replicas",
+        service: "Service",
         names: tuple[str, ...],
         api_key: str | None,
         limits: Limits,
+        most: int,
         strict: bool,
         folder: Path | None,
     ) -> None:
-        self._service, self._names, self._key, self._strict = service, names, api_key, strict
+        self._service, self._names, self._key, self._most, self._strict = service, names, api_key, most, strict
         self._folder, self._voices = folder, Voices(service, folder, limits.voices)
         self._begun, self.meters = int(time()), Meters(service)
+        self._open: Tally[str] = Tally()
         # A waiting request holds a thread.
         self._threads = CapacityLimiter(service.offer.rows + limits.waiting)
 
     async def speech(self, request: Request) -> Response:
+        """Answer a request; it counts as one of its address from before its body is read until its take is over."""
+        visitor, place, response = current_visitor(), ExitStack(), None
         try:
+            if self._open[visitor] >= self._most:
+                raise Busy(f"You have {counted(self._most, 'request')} here already: wait for one of them.")
+            self._open[visitor] += 1
+            place.callback(self._leave, visitor)
             self._check_key(request)
             asked, settings, ignored = read_request(await _read_json(request), self._service.offer.methods[-1], self._strict)
             self._check_model(asked.model or self._names[0])
             speaker = self._voices.find(asked.voice_name)
-            answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads)
+            answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads, place)
             response = await _unless_left(request.receive, answer.response())
             if ignored:
                 response.headers["x-ignored"] = ", ".join(re.sub("[^!-~]", "?", name[:40]) or "?" for name in ignored[:20])
-            return response
         except Exception as error:
-            return refusal(error).answer()
+            response = refusal(error).answer()
+        finally:
+            if not isinstance(response, StreamedAnswer):
+                place.close()
+        self.meters.requests.labels(response.status_code).inc()
+        return response
+
+    def _leave(self, visitor: str) -> None:
+        self._open[visitor] -= 1
+        self._open = +self._open  # without zeros
 
     async def voices(self, request: Request) -> JSONResponse:
         """List the voices, or take a recording for a new one."""
@@ -530,7 +497,7 @@ async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) ->
 
 
 def create_api(
-    service: "SpeechService | Replicas",
+    service: "Service",
     models: tuple[str, ...],
     api_key: str | None = None,
     hosts: Sequence[str] = (),
@@ -552,23 +519,18 @@ def create_api(
         strict: refuse fields that it does not know; else they are ignored, and named in the header x-ignored.
         voices: the folder of voices that clients record; None: they may not.
     """
-    api = SpeechApi(service, models, api_key, limits, strict, voices)
+    api = SpeechApi(service, models, api_key, limits, in_flight or 2 * service.offer.rows, strict, voices)
 
     def answer(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
         return Refusal(PCGError(sentence), status, headers=headers).answer()
 
+    names = (*hosts, socket.gethostname().lower())
     uploads = {"upload_path": VOICES, "folder": lambda: voices / UPLOADS, "answer": answer} if voices else {}
+    cross = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": ["*"]}
     middleware = [
-        Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"]),
-        Middleware(
-            Guard,
-            hosts=(*hosts, socket.gethostname().lower()),
-            unexpected=lambda error: str(refusal(error)),
-            answer=answer,
-            origins=origins,
-        ),
+        *([Middleware(CORSMiddleware, allow_origins=origins, **cross)] if origins else []),
+        Middleware(Guard, hosts=names, unexpected=lambda error: str(refusal(error)), answer=answer, origins=origins),
         Middleware(Bodies, limits=limits, **uploads),
-        Middleware(Clients, meters=api.meters, most=in_flight or 2 * service.offer.rows),
     ]
 
     @asynccontextmanager
@@ -581,7 +543,7 @@ def create_api(
     async def refused(_: Request, error: Exception) -> JSONResponse:
         return refusal(error).answer()
 
-    app = FastAPI(lifespan=lifespan, middleware=middleware[0 if origins else 1 :], openapi_url=None)
+    app = FastAPI(lifespan=lifespan, middleware=middleware, openapi_url=None)
     app.add_api_route(SPEECH, api.speech, methods=["POST"])
     app.add_api_route(VOICES, api.voices, methods=["GET", "HEAD", "POST"])
     for path, handler in {

@@ -147,12 +147,15 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if not self._answers_to(_name(host)):
-            return self._answer(f"This server does not answer to the name {_name(host)[:80]!r}.", 421, None)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        try:
+            name = urlsplit(f"//{host}").hostname or ""  # in lower case, [::1] without its brackets
+        except ValueError:
+            name = ""
+        if not self._answers_to(name):
+            return self._answer(f"This server does not answer to the name {name[:80]!r}.", 421, None)
         if not self._paths.fullmatch(scope["path"]):
             return self._answer(NOWHERE, 404, None)
-        origin = headers.get("origin")
         own = {f"{scheme}://{name}" for scheme in ("http", "https") for name in (host, headers.get("x-forwarded-host", host))}
         allowed = origin is None or origin in own or not {origin, "*"}.isdisjoint(self._origins)
         if scope["method"] not in ("GET", "HEAD") and not allowed:
@@ -160,28 +163,16 @@ class Guard:
         return None
 
     def _answers_to(self, name: str) -> bool:
-        if name == "localhost" or name.endswith(".localhost") or _is_address(name):
-            return True
-        return any(name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in self._hosts)
-
-
-def _name(host: str) -> str:
-    """The host of "host:port", in lower case; [::1] without its brackets; "" of what is no host."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+        with suppress(ValueError):
+            return bool(ip_address(name))
+        own = ("localhost", "*.localhost", *self._hosts)
+        return any(name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in own)
 
 
 CHUNK = 1 << 16
+MINUTE, MINUTES = 60.0, 60
+# Gradio writes each part of a form to such a file, and leaves those that no field of its own holds.
+LEFTOVERS = "tmp*"
 
 
 class Bodies:
@@ -201,9 +192,8 @@ class Bodies:
         answer: Answer = _as_text,
     ) -> None:
         self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
-        self._answer = answer
-        self._uploads = Uploads(limits)
-        self._one_at_a_time = asyncio.Lock()
+        self._answer, self._one_at_a_time = answer, asyncio.Lock()
+        self._sent: dict[str, dict[int, int]] = {}  # by visitor: bytes by minute
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -237,16 +227,29 @@ class Bodies:
         folder = self._folder()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            await asyncio.to_thread(self._uploads.check_room, folder)
+            await asyncio.to_thread(self._check_room, folder)
             with TemporaryFile(dir=folder) as body:
                 async with asyncio.timeout(self._limits.upload_seconds):
                     if not await self._keep_aside(receive, body):
                         return
+                ended = False
+
+                async def replayed() -> Message:
+                    """Return the body once more, then whatever still comes from the visitor."""
+                    nonlocal ended
+                    if ended:
+                        return await receive()
+                    chunk = body.read(CHUNK)
+                    ended = len(chunk) < CHUNK
+                    return {"type": "http.request", "body": chunk, "more_body": not ended}
+
                 async with self._one_at_a_time:
                     try:
-                        await self.app(scope, _replayed(body, receive), send)
+                        await self.app(scope, replayed, send)
                     finally:
-                        self._uploads.remove_leftovers(folder)
+                        for path in folder.glob(LEFTOVERS):  # no form is being read now
+                            if path.is_file():
+                                path.unlink(missing_ok=True)
         except HTTPException as refused:
             await self._answer(refused.detail, refused.status_code, refused.headers)(scope, receive, send)
         except TimeoutError:
@@ -256,6 +259,21 @@ class Bodies:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             await self._answer("The disk of this server is full: nothing was kept.", 507, None)(scope, receive, send)
+
+    def _check_room(self, folder: Path) -> None:
+        """Remove old files of any process, and raise HTTPException where no upload fits."""
+        size, oldest = 0, time() - self._limits.keep_seconds
+        for path in folder.rglob("*"):
+            with suppress(OSError):  # others may remove it meanwhile
+                stat = path.stat(follow_symlinks=False)
+                if not path.is_dir() and stat.st_mtime < oldest:
+                    path.unlink()
+                elif not path.is_dir():
+                    size += stat.st_size
+        if size + self._limits.upload > self._limits.kept:
+            raise HTTPException(507, "This server has no room for uploads at the moment: try again later.")
+        if shutil.disk_usage(folder).free - self._limits.upload < self._limits.free:
+            raise HTTPException(507, "The disk of this server is nearly full: nothing was kept.")
 
     async def _keep_aside(self, receive: Receive, body: IO[bytes]) -> bool:
         """Write the request's body to `body`; return whether all of it came."""
@@ -268,42 +286,14 @@ class Bodies:
             size += len(chunk)
             if size > self._limits.upload:
                 raise HTTPException(413, f"An upload must have at most {self._limits.upload >> 20} MB.")
-            self._uploads.charge(visitor, len(chunk))
+            self._charge(visitor, len(chunk))
             body.write(chunk)
             if not message.get("more_body", False):
                 body.seek(0)
                 return True
 
-
-def _replayed(body: IO[bytes], receive: Receive) -> Receive:
-    """The body once more, then whatever still comes from the visitor."""
-    ended = False
-
-    async def replayed() -> Message:
-        nonlocal ended
-        if ended:
-            return await receive()
-        chunk = body.read(CHUNK)
-        ended = len(chunk) < CHUNK
-        return {"type": "http.request", "body": chunk, "more_body": not ended}
-
-    return replayed
-
-
-MINUTE, MINUTES = 60.0, 60
-# Gradio writes each part of a form to such a file, and leaves those that no field of its own holds.
-LEFTOVERS = "tmp*"
-
-
-class Uploads:
-    """The bytes that each visitor sent in the last hour, and the room that is left."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._sent: dict[str, dict[int, int]] = {}  # by visitor: bytes by minute
-
-    def charge(self, visitor: str, size: int) -> None:
-        """Count `size` bytes of `visitor`, or raise HTTPException."""
+    def _charge(self, visitor: str, size: int) -> None:
+        """Count `size` bytes of `visitor` in the last hour, or raise HTTPException."""
         minute = int(monotonic() // MINUTE)
         self._sent = {other: sent for other, sent in self._sent.items() if max(sent) > minute - MINUTES}
         sent = {at: before for at, before in self._sent.get(visitor, {}).items() if at > minute - MINUTES}
@@ -311,33 +301,6 @@ class Uploads:
             sentence = f"You may upload {self._limits.uploads_each_hour >> 20} MB an hour: try again later."
             raise HTTPException(429, sentence, {"retry-after": f"{MINUTE:g}"})
         self._sent[visitor] = sent | {minute: sent.get(minute, 0) + size}
-
-    def check_room(self, folder: Path) -> None:
-        """Sweep `folder`, and raise HTTPException where no upload fits."""
-        sweep(folder, self._limits.keep_seconds)
-        if size_of(folder) + self._limits.upload > self._limits.kept:
-            raise HTTPException(507, "This server has no room for uploads at the moment: try again later.")
-        if shutil.disk_usage(folder).free - self._limits.upload < self._limits.free:
-            raise HTTPException(507, "The disk of this server is nearly full: nothing was kept.")
-
-    def remove_leftovers(self, folder: Path) -> None:
-        """Remove the parts of a form that nothing holds. Only while no form is being read."""
-        for path in folder.glob(LEFTOVERS):
-            if path.is_file():
-                path.unlink(missing_ok=True)
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files in `folder`; one that goes meanwhile counts as nothing."""
-    return sum(size for _, size, _ in _files(folder))
-
-
-def sweep(folder: Path, keep_seconds: float) -> None:
-    """Remove files that are older, from any process."""
-    oldest = time() - keep_seconds
-    for path, _, changed in _files(folder):
-        if changed < oldest:
-            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -361,13 +324,3 @@ def own_folder(name: str) -> Iterator[Path]:
             folder.with_suffix(".lock").unlink(missing_ok=True)
             # What is still decoded as the server stops is written until its threads have ended.
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
-
-
-def _files(folder: Path) -> Iterator[tuple[Path, int, float]]:
-    for path in folder.rglob("*"):
-        try:
-            stat = path.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if not path.is_dir():
-            yield path, stat.st_size, stat.st_mtime
