@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -48,17 +49,24 @@ class Replicas:
         self._takes, self._changed = 0, Lock()
         self._deployed = self._closed = False
         self._ours = join(self._ray)
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
         try:
             check_room(self._ray.cluster_resources(), "replicas", count, 1, device)
+            self._ray.serve.start(proxy_location="Disabled", logging_config=QUIET)
+            resources = {"num_cpus": 1, "num_gpus": int(device == "cuda")}
+            options = {"num_replicas": count, "max_ongoing_requests": ADMITTED, "ray_actor_options": resources}
+            deployment = self._ray.serve.deployment(Replica, logging_config=QUIET, **options)
+            self._deployed = True  # in part, where the next lines fail
             where = str(Path(model).resolve()) if Path(model).is_dir() else model
-            self._start(count, device, (where, device, draft, precision, exact_only))
+            bound = deployment.bind(where, device, draft, precision, exact_only)
+            self._handle = self._ray.serve.run(bound, name=app, route_prefix=None)
             offer = self._handle.offer.remote().result()
             if isinstance(offer, PCGError):
                 raise offer
         except BaseException:
             self.close()
             raise
-        self.offer = Offer(offer.methods, offer.voices, offer.sample_rate, count * offer.rows, offer.notice)
+        self.offer = replace(offer, rows=count * offer.rows)
 
     @property
     def waiting(self) -> int:
@@ -94,16 +102,6 @@ class Replicas:
         finally:
             if self._ours:
                 self._ray.shutdown()
-
-    def _start(self, count: int, device: str, voice: tuple[str | bool, ...]) -> None:
-        logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
-        self._ray.serve.start(proxy_location="Disabled", logging_config=QUIET)
-        resources = {"num_cpus": 1, "num_gpus": int(device == "cuda")}
-        deployment = self._ray.serve.deployment(
-            Replica, num_replicas=count, max_ongoing_requests=ADMITTED, ray_actor_options=resources, logging_config=QUIET
-        )
-        self._deployed = True  # in part, where the next line fails
-        self._handle = self._ray.serve.run(deployment.bind(*voice), name=self._app, route_prefix=None)
 
     def _leave(self) -> None:
         with self._changed:

@@ -72,11 +72,7 @@ class Job:
 
     def decode(self, _chunk: str) -> Decoding:
         """Wait until the next chunk's prompt was read; return its decoding, for `Synthesizer.voiced`."""
-        return Decoding(self._next(), self._rounds(), elsewhere=True)
-
-    def _rounds(self) -> Iterator[Round]:
-        while (told := self._next()) is not None:
-            yield told
+        return Decoding(self._next(), iter(self._next, None), elsewhere=True)
 
     def _next(self) -> float | Round | None:
         told = self._told.get()
@@ -170,7 +166,17 @@ class SpeechService:
         for each in requests:
             self._batch.check(each)
         job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks), heard)
-        self._enter(job)
+        with self._changed:
+            if self._closed:
+                raise PCGError(STOPPED)
+            if len(self._waiting) >= self._most:
+                raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
+            place = next((i for i, other in enumerate(self._waiting) if heard > other.heard), len(self._waiting))
+            self._waiting.insert(place, job)
+            if not self._thread.ident:
+                atexit.register(self.close)  # a thread that is still in compiled code at the end would abort the process
+                self._thread.start()
+            self._changed.notify()
         return Speech(self, job, synthesizer.voiced(text, settings, voice, speaker, job.decode, stream))
 
     @property
@@ -222,19 +228,6 @@ class SpeechService:
             self._thread.join()
         self._end_all(PCGError(STOPPED))
 
-    def _enter(self, job: Job) -> None:
-        with self._changed:
-            if self._closed:
-                raise PCGError(STOPPED)
-            if len(self._waiting) >= self._most:
-                raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
-            place = next((i for i, other in enumerate(self._waiting) if job.heard > other.heard), len(self._waiting))
-            self._waiting.insert(place, job)
-            if not self._thread.ident:
-                atexit.register(self.close)  # a thread that is still in compiled code at the end would abort the process
-                self._thread.start()
-            self._changed.notify()
-
     def _work(self) -> None:
         """The decoding thread: at most one prompt, then a round, so that a row never waits for many prompts."""
         while True:
@@ -265,44 +258,34 @@ class SpeechService:
         job.begin(perf_counter() - begun)
 
     def _round(self) -> None:
-        begun = perf_counter()
+        begun, row = perf_counter(), None
+        if self._in_turns:
+            row = min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))
         try:
-            played = self._batch.step(self._next_row() if self._in_turns else None)
+            played = self._batch.step(row)
         except Exception as error:
             self._end_all(error)
             return
-        said = 0
+        said, longest = 0, self.synthesizer.longest_seconds
         for row, round_ in played.items():
             job = self._speaking[row]
             if isinstance(round_, Round):
                 said += len(round_.tokens)
                 self._said[row] += len(round_.tokens)
                 job.say(round_)
-                self._check_time(job)
+                if job.seconds > longest:  # the caller's thread checks this, too, unless its client has stopped reading
+                    job.left = True
+                    job.end(PCGError(f"The take was stopped after {longest:g} s: try a shorter text."))
             else:
                 job.end(round_)
             if not self._batch.speaks(row):
-                self._give_up_row(row)
+                with self._changed:
+                    del self._speaking[row]
+                    if job.requests and not job.left:  # a take with more chunks continues before all that have not begun
+                        self._waiting.insert(0, job)
+                job.end_chunk()
         rate = said / len(played) / (perf_counter() - begun)
         self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
-
-    def _check_time(self, job: Job) -> None:
-        """Stop a take that needs too long; the caller's thread checks this, too, unless its client has stopped reading."""
-        longest = self.synthesizer.longest_seconds
-        if job.seconds > longest:
-            job.left = True
-            job.end(PCGError(f"The take was stopped after {longest:g} s: try a shorter text."))
-
-    def _next_row(self) -> int:
-        return min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))
-
-    def _give_up_row(self, row: int) -> None:
-        """Free the row; a take with more chunks continues before all that have not begun."""
-        with self._changed:
-            job = self._speaking.pop(row)
-            if job.requests and not job.left:
-                self._waiting.insert(0, job)
-        job.end_chunk()
 
     def _end_all(self, error: Exception) -> None:
         with self._changed:

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from pcg.errors import InputError, PCGError, first_line
-from pcg.files import __version__, renew_checksums, replacing
+from pcg.files import __version__, renew_checksums
 from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
 from pcg.places import PROJECT
 
@@ -47,12 +47,23 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, if `out` holds anything else,
     and if the front matter does not fit.
     """
-    _check_repo(repo)
+    try:
+        validate_repo_id(repo or EMBEDDED)
+    except HFValidationError as error:
+        raise InputError("repo", repo, "OWNER/NAME") from error
+    if repo is not None and "/" not in repo:
+        raise InputError("repo", repo, "OWNER/NAME")
     if model not in (EMBEDDED, *NAMES):
         raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
     _clear(out)
     for name in STAGED:
-        _copy(root / name, out / name)
+        if (root / name).is_dir():
+            shutil.copytree(root / name, out / name, ignore=CLUTTER)
+        elif (root / name).is_file():
+            out.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, out / name)
+        else:
+            raise InputError("repository", name, "there, as a Space needs it")
     for name in LEFT_OUT:
         (out / name).unlink(missing_ok=True)
         renew_checksums(out / name)
@@ -70,17 +81,8 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in absent]
     packages += [p for name in ("nodeps", "mcp") for p in read_requirements(root / f"requirements-{name}.txt")]
     wheels = CPU_WHEELS if model == EMBEDDED else ""
-    _write(out / REQUIREMENTS, MARK + wheels + "".join(f"{each}\n" for each in packages))
+    (out / REQUIREMENTS).write_text(MARK + wheels + "".join(f"{each}\n" for each in packages), encoding="utf-8")
     return out
-
-
-def _check_repo(repo: str | None) -> None:
-    try:
-        if repo is not None and "/" not in repo:
-            raise HFValidationError
-        validate_repo_id(repo or EMBEDDED)
-    except HFValidationError as error:
-        raise InputError("repo", repo, "OWNER/NAME") from error
 
 
 def read_card(root: Path) -> SpaceCard:
@@ -112,9 +114,10 @@ def stage_custom_generate(out: Path) -> Path:
     """Write the files of a Hub repository for `generate(custom_generate=...)` into the folder `out`."""
     if out.exists() and not out.is_dir():
         raise InputError("out", str(out), "a folder")
-    _write(out / README, (CUSTOM_GENERATE / README).read_text(encoding="utf-8"))
-    _write(out / "custom_generate" / "generate.py", (CUSTOM_GENERATE / "generate.py").read_text(encoding="utf-8"))
-    _write(out / "custom_generate" / REQUIREMENTS, f"pcg-lab>={__version__}\n")
+    (out / "custom_generate").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(CUSTOM_GENERATE / README, out / README)
+    shutil.copyfile(CUSTOM_GENERATE / "generate.py", out / "custom_generate" / "generate.py")
+    (out / "custom_generate" / REQUIREMENTS).write_text(f"pcg-lab>={__version__}\n", encoding="utf-8")
     return out
 
 
@@ -129,21 +132,6 @@ def _clear(out: Path) -> None:
         raise InputError("out", str(out), "a new or empty folder, or one that `make space` wrote")
     for path in entries:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _copy(source: Path, place: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, place, ignore=CLUTTER)
-    elif source.is_file():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, place)
-    else:
-        raise InputError("repository", source.name, "there, as a Space needs it")
-
-
-def _write(path: Path, content: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(content, encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
