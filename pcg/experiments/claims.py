@@ -57,10 +57,9 @@ class Claim:
 
 def claims(results: Results, summaries: Sequence[Summary]) -> list[Claim]:
     """Return the claims for which there are records, with the verdict of every judge."""
-    makers = (_speed_of_sd, _at_equal_work, _interchangeable, _best_lookahead, _few_trials, _ssd_keeps_words, _samplers)
     ours: list[Claim] = []
     for judge, heard in results.by_judge().items():
-        theirs = [claim for make in makers for claim in make(heard, summaries)]
+        theirs = [*_of_pcg(heard, summaries), *_best_lookahead(heard, summaries), *_of_others(heard, summaries)]
         theirs = [replace(c, verdict=OPEN) if c.n < FEWEST and c.verdict in (HOLDS, CONTRADICTED) else c for c in theirs]
         ours = [_with_other(*pair) for pair in zip(ours, theirs, strict=True)] if judge else theirs
     return ours
@@ -79,31 +78,22 @@ def verdict_below(measured: Estimate | None, limit: float) -> str:
     return HOLDS if measured.high < limit else CONTRADICTED if measured.low > limit else OPEN
 
 
-def points(value: Estimate | None) -> str:
-    return "-" if value is None else f"{100 * value.value:+.1f} [{100 * value.low:+.1f}, {100 * value.high:+.1f}] points"
+def _shown(value: Estimate, unit: str = "") -> str:
+    return f"{value.value:.2f}{unit} [{value.low:.2f}, {value.high:.2f}]"
 
 
-def _times(value: Estimate) -> str:
-    return f"{value.value:.2f}x [{value.low:.2f}, {value.high:.2f}]"
+def _less(text: str, source: str, paper: str, lost: Difference, limit: float, before: str = "", after: str = "") -> Claim:
+    """Make a claim that the word errors of `lost` are below `limit`. before, after: around our number."""
+    wer = lost.wer
+    points = f"{100 * wer.value:+.1f} [{100 * wer.low:+.1f}, {100 * wer.high:+.1f}] points" if wer else "-"
+    return Claim(text, source, paper, f"{before}{points}{after}", lost.utterances, verdict_below(wer, limit))
 
 
-def _with_p(lost: Difference) -> str:
-    return points(lost.wer) + ("" if lost.p is None else f", p = {lost.p:.2g}")
-
-
-def _less(text: str, source: str, paper: str, lost: Difference, limit: float, ours: str = "") -> Claim:
-    """Make a claim that the word errors of `lost` are below `limit`."""
-    return Claim(text, source, paper, ours or points(lost.wer), lost.utterances, verdict_below(lost.wer, limit))
-
-
-def _speed_of_sd(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    row = _usual(summaries, "SD")
-    if row and row.speedup:
-        text = "Exact speculative decoding is no faster than AR"
-        yield Claim(text, "PCG Table 1", "0.98x", _times(row.speedup), row.timed, verdict_below(row.speedup, 1.0))
-
-
-def _at_equal_work(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+def _of_pcg(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    exact = next((s for s in summaries if s.method == "SD" and is_usual(s)), None)
+    if exact and exact.speedup:
+        text, verdict = "Exact speculative decoding is no faster than AR", verdict_below(exact.speedup, 1.0)
+        yield Claim(text, "PCG Table 1", "0.98x", _shown(exact.speedup, "x"), exact.timed, verdict)
     for row in (s for s in summaries if s.method in ("SSD", "PCG Mel") and is_usual(s)):
         if (lost := nearest(results, PCG, row.condition)) is None:
             continue
@@ -113,11 +103,9 @@ def _at_equal_work(results: Results, summaries: Sequence[Summary]) -> Iterable[C
         if row.method == "SSD":
             text, source = f"At the work of SSD (beta {beta:g}), PCG makes fewer word errors", "PCG Table 1"
             paper = "13.8 against 18.5 %, p = 0.039, at equal speed" if beta == papers.PCG_SSD_BETA else "-"
-        yield _less(text, source, paper, lost, 0.0, f"{lost.condition.name}: {_with_p(lost)}")
-
-
-def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    """Take the swap within groups whose share of tokens is nearest to the paper's strongest."""
+        p = "" if lost.p is None else f", p = {lost.p:.2g}"
+        yield _less(text, source, paper, lost, 0.0, f"{lost.condition.name}: ", p)
+    # The swap within groups whose share of tokens is nearest to the paper's strongest.
     most = papers.PCG_TABLE_2[-1]
     swapped = [s for s in summaries if s.method == "swap cosine" and s.swapped and results.baseline(s.condition)]
     if swapped:
@@ -125,8 +113,7 @@ def _interchangeable(results: Results, summaries: Sequence[Summary]) -> Iterable
         lost = Difference(results, row.condition, results.baseline(row.condition))
         text = "Members of a group stand for each other: swapping them costs at most one point of WER"
         paper = f"{100 * most.values['wer']:+.1f} points, {most.values['swapped']:g} % swapped"
-        ours = f"{points(lost.wer)}, {100 * row.swapped.value:.0f} % swapped"
-        yield _less(text, "PCG Table 2", paper, lost, SMALL_LOSS, ours)
+        yield _less(text, "PCG Table 2", paper, lost, SMALL_LOSS, after=f", {100 * row.swapped.value:.0f} % swapped")
 
 
 def _best_lookahead(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
@@ -146,34 +133,30 @@ def _best_lookahead(results: Results, summaries: Sequence[Summary]) -> Iterable[
         ratio, n = ratios[closest]
         beaten, wins = any(r.high < 1 for r, _ in ratios.values()), all(r.low > 1 for r, _ in ratios.values())
         text = f"A lookahead of 3 tokens is the fastest for PCG (theta {ours.settings.theta:g})"
-        shown = f"{_times(ratio)} the speed of {closest}"
+        shown = f"{_shown(ratio, 'x')} the speed of {closest}"
         yield Claim(text, "PCG Fig. 4", "3 tokens", shown, n, HOLDS if wins else CONTRADICTED if beaten else OPEN)
 
 
-def _few_trials(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+def _of_others(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
+    exact = next((s for s in summaries if s.method == "SD" and is_usual(s)), None)
     tried = [s for s in summaries if s.method == PCG and s.trials_per_rejection]
     if tried:
         row = max(tried, key=lambda s: s.trials_per_rejection.value)
-        most, exact = row.trials_per_rejection, _usual(summaries, "SD")
-        ours = f"{most.value:.2f} [{most.low:.2f}, {most.high:.2f}] ({row.name})"
+        ours = f"{_shown(row.trials_per_rejection)} ({row.name})"
         if exact and exact.acceptance_of_tested is not None:
             share = f"{exact.acceptance_of_tested:.0%}"
             ours += f", with a draft of whose tested tokens SD accepts {share}: it depends on the draft"
-        text = "Thinning takes at most 3 trials on average"
-        yield Claim(text, "PCG section 2.2", "at most 3", ours, row.n, verdict_below(most, papers.PCG_MOST_TRIALS))
-
-
-def _ssd_keeps_words(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    exact = _usual(summaries, "SD")
+        text, verdict = (
+            "Thinning takes at most 3 trials on average",
+            verdict_below(row.trials_per_rejection, papers.PCG_MOST_TRIALS),
+        )
+        yield Claim(text, "PCG section 2.2", "at most 3", ours, row.n, verdict)
     for row in (s for s in summaries if s.method == "SSD" and is_usual(s)):
         if exact and row.condition.settings.beta == papers.SSD_BETA:
             lost = Difference(results, row.condition, exact.condition)
             text = "SSD's tolerance (beta 0.4 against 0) costs at most a point of WER"
             yield _less(text, "SSD Table 3", "5.70 against 6.34 %", lost, SMALL_LOSS)
-
-
-def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]:
-    """Compare samplers on tongue twisters apart from all other sentences, as the paper does."""
+    # Samplers on tongue twisters apart from all other sentences, as their paper does.
     by_scheme = schemes(results)
     for source, theirs, where, twisters in (
         ("MSpoofTTS Table 1", papers.MSPOOF_TABLE_1_LIBRISPEECH, "", False),
@@ -187,7 +170,3 @@ def _samplers(results: Results, summaries: Sequence[Summary]) -> Iterable[Claim]
                 paper = f"{' against '.join(quoted)} %" if len(quoted) > 1 else "-"
                 text = f"{name} makes fewer word errors than {rival}{where}"
                 yield _less(text, source, paper, Difference(inside, *pair), 0.0)
-
-
-def _usual(summaries: Sequence[Summary], name: str) -> Summary | None:
-    return next((s for s in summaries if s.method == name and is_usual(s)), None)

@@ -82,19 +82,16 @@ def write_traces(folder: Path, synthesizer: Synthesizer, units: Sequence[Unit], 
     Args:
         rules: by the name of a condition, its rule where that is not its method's.
     """
-    drafting = [unit for unit in units if unit.settings.method != "ar"]
     rows: list[dict[str, object]] = []
-    for unit in drafting:
+    texts: dict[str, int] = {}
+    for unit in (unit for unit in units if unit.settings.method != "ar"):
         recorder = Recorder(rules[unit.condition.name] or synthesizer.rule(unit.settings))
         synthesizer.take(unit.utterance.text, unit.settings, unit.utterance.voice, rule=recorder)
-        rows += _rows(unit, recorder.rounds)
-    texts = list(dict.fromkeys(unit.utterance.text for unit in drafting))
-    for row in rows:
-        row["utterance"] = texts.index(row["text"])
+        number = texts.setdefault(unit.utterance.text, len(texts))
+        rows += [row | {"utterance": number} for row in _rows(unit, recorder.rounds)]
     embedding = synthesizer.voice.code_embedding
     schema = SCHEMA.with_metadata({"tokens": str(len(embedding) + 1), "embedding": _digest(embedding)})
     sentences = [{"section": section, "text": text} for section in SECTIONS for text in read_sentences(section)]
-    folder.mkdir(parents=True, exist_ok=True)
     for name, table in ((TRACES, pa.Table.from_pylist(rows, schema)), (SENTENCES, pa.Table.from_pylist(sentences))):
         with replacing(folder / name) as temporary:
             pq.write_table(table, temporary, compression="zstd", compression_level=19)
@@ -126,14 +123,10 @@ def _likeliest(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Replay:
-    """The figures of a rule, as serving engines count them.
+    """The figures of a rule, as serving engines count them, over `rounds` with so many tokens `drafted` and `accepted`.
 
-    Attributes:
-        rounds: how many were judged.
-        drafted, accepted: tokens in all.
-        accepted_at: tokens accepted by position in the draft.
-        tested_at: tokens tested by position: all before them in their round had passed.
-        tests: every test, with the entropy of the target's distribution there in nats; empty for what is not replayed.
+    accepted_at, tested_at: tokens by position in the draft; all before a tested one had passed. tests: every test, with the
+    entropy of the target's distribution there in nats; empty for what is not replayed.
     """
 
     rounds: int
@@ -142,6 +135,14 @@ class Replay:
     accepted_at: tuple[int, ...]
     tested_at: tuple[int, ...]
     tests: tuple[tuple[Test, float], ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, rounds: Sequence[tuple[int, int]], tests: Sequence[tuple[Test, float]] = ()) -> "Replay":
+        """Add up rounds of so many drafted and accepted tokens."""
+        longest = range(max((drafted for drafted, _ in rounds), default=0))
+        accepted_at = tuple(sum(accepted > i for _, accepted in rounds) for i in longest)
+        tested_at = tuple(sum(min(drafted, accepted + 1) > i for drafted, accepted in rounds) for i in longest)
+        return cls(len(rounds), sum(d for d, _ in rounds), sum(a for _, a in rounds), accepted_at, tested_at, tuple(tests))
 
     def by(self, kind: str, codec: Codec | None = None) -> list[tuple[str, int, float]]:
         """Return a name, the number of tests, and the share accepted, of each quarter of the tests by the "entropy" of the
@@ -176,12 +177,8 @@ class Replay:
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The recorded tests: `rows` of `SCHEMA`.
-
-    Attributes:
-        vocabulary: the number of tokens.
-        embedding: a digest of the voice's embedding, by which its tokens are similar.
-    """
+    """The recorded tests: `rows` of `SCHEMA`, over a `vocabulary` of so many tokens. embedding: a digest of the voice's
+    embedding, by which its tokens are similar."""
 
     rows: pa.Table
     vocabulary: int
@@ -224,7 +221,7 @@ class Traces:
 
     def recorded(self, method: str) -> Replay:
         """Return the figures of a method as it ran."""
-        return _figures((len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method))
+        return Replay.of([(len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method)])
 
     def replay(self, rule: Rule) -> Replay:
         """Judge every round of SD by `rule`, with the recorded coins."""
@@ -233,13 +230,13 @@ class Traces:
         for rows in self.rounds(FULL):
             tokens = [row["token"] for row in rows]
             p, q = (np.stack([self._dense(row, kind) for row in rows]) for kind in ("draft", "target"))
-            own = {name: np.array([row[name] for row in rows]) for name in ("coin", "group_coin")}
-            coins = replace(others, accept=own["coin"], group=own["group_coin"])
+            accept, group = (np.array([row[name] for row in rows]) for name in ("coin", "group_coin"))
             after = np.concatenate([q, q[-1:]])  # the bonus token, which is of no interest here, comes from the last row
+            coins = replace(others, accept=accept, group=group)
             verdict = rule(torch.tensor(tokens), torch.from_numpy(p), torch.from_numpy(after), coins)
             verdicts.append((len(tokens), verdict.accepted))
             tests += zip(verdict.tests, map(entropy, q), strict=False)
-        return replace(_figures(iter(verdicts)), tests=tuple(tests))
+        return Replay.of(verdicts, tests)
 
     def _dense(self, row: Mapping[str, object], kind: str) -> np.ndarray:
         """Return a distribution `[V]` as far as it is known; the drafted token's probability is exact."""
@@ -253,12 +250,3 @@ class Traces:
 
 def _digest(embedding: Tensor) -> str:
     return hashlib.sha256(embedding.contiguous().numpy().tobytes()).hexdigest()[:16]
-
-
-def _figures(rounds: Iterator[tuple[int, int]]) -> Replay:
-    """Add up rounds of so many drafted and accepted tokens."""
-    counted = list(rounds)
-    longest = max((drafted for drafted, _ in counted), default=0)
-    accepted_at = tuple(sum(accepted > i for _, accepted in counted) for i in range(longest))
-    tested_at = tuple(sum(min(drafted, accepted + 1) > i for drafted, accepted in counted) for i in range(longest))
-    return Replay(len(counted), sum(d for d, _ in counted), sum(a for _, a in counted), accepted_at, tested_at)

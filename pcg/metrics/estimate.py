@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,11 +26,15 @@ def resampled(columns: np.ndarray) -> np.ndarray:
     """
     if not len(columns):
         raise ValueError("an estimate needs at least one utterance")
-    count = len(columns)
+    return _times_drawn(len(columns)) @ np.asarray(columns, dtype=float)
+
+
+@lru_cache(maxsize=8)
+def _times_drawn(count: int) -> np.ndarray:
+    """Return how often each of `count` utterances is drawn, `[RESAMPLES, count]`."""
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     places = drawn + count * np.arange(RESAMPLES)[:, None]
-    times = np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
-    return times @ np.asarray(columns, dtype=float)
+    return np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
 
 
 def bootstrap(numerators: Sequence[float], denominators: Sequence[float] | None = None) -> Estimate:

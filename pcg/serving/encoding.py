@@ -1,64 +1,37 @@
 """Sound as a stream of bytes while it is made: WAV, raw PCM, MP3, Opus, AAC, FLAC, at another tempo if need be."""
 
-import struct
-from collections.abc import Iterator
 from fractions import Fraction
 from io import BytesIO
 
 import av
 import av.filter
 import numpy as np
-import soxr
 
 from pcg.audio import as_int16
 
 RAW_RATE = 24_000
 """Samples a second of `pcm`, which has no header: clients of OpenAI's endpoint expect this rate."""
 BIT_RATE = 96_000
-UNKNOWN_SIZE = 0xFFFFFFFF
-ENCODED: dict[str, tuple[str, str, dict[str, str]]] = {
+FORMATS: dict[str, tuple[str, str, dict[str, str]]] = {
     "mp3": ("mp3", "libmp3lame", {"id3v2_version": "0"}),
     "opus": ("ogg", "libopus", {"page_duration": "200000"}),
     "aac": ("adts", "aac", {}),
     "flac": ("flac", "flac", {}),
+    "wav": ("wav", "pcm_s16le", {"fflags": "+bitexact"}),  # the largest size in a header that is sent before the end
+    "pcm": ("s16le", "pcm_s16le", {}),
 }
-"""By format: the container, the codec and the options of FFmpeg."""
+"""By name: the container, the codec and the options of FFmpeg."""
 
 
-def wav_header(sample_rate: int, size: int = UNKNOWN_SIZE) -> bytes:
-    """The header of one channel of 16-bit PCM of `size` bytes; an unknown size is told as the largest one, as other speech
-    servers do."""
-    form = struct.pack("<IHHIIHH", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
-    whole = min(size + 36, UNKNOWN_SIZE)
-    return b"RIFF" + struct.pack("<I", whole) + b"WAVEfmt " + form + b"data" + struct.pack("<I", size)
-
-
-class RawEncoder:
-    """Encodes sound as it comes: `pcm` is 16-bit samples at `RAW_RATE`, `wav` has a header before them."""
-
-    def __init__(self, name: str, sample_rate: int) -> None:
-        self._header = b"" if name == "pcm" else wav_header(sample_rate)
-        self._resampler = soxr.ResampleStream(sample_rate, RAW_RATE, 1, dtype="float32") if name == "pcm" else None
-
-    def push(self, samples: np.ndarray, last: bool = False) -> bytes:
-        """Encode samples `[N]` from -1 to 1; an empty result means that there is nothing to send yet."""
-        if self._resampler:
-            samples = self._resampler.resample_chunk(samples.astype(np.float32), last=last)
-        header, self._header = (self._header, b"") if len(samples) or last else (b"", self._header)
-        return header + as_int16(samples).tobytes()
-
-    def finish(self) -> bytes:
-        return self.push(np.zeros(0, np.float32), last=True)
-
-
-class CodecEncoder:
-    """Encodes sound as one of `ENCODED`, as it comes. whole: keep all until the end, so that the header tells the length."""
+class Encoder:
+    """Encodes sound as one of `FORMATS`, as it comes. whole: keep all until the end, so that the header tells the length."""
 
     def __init__(self, name: str, sample_rate: int, whole: bool = False) -> None:
-        container, codec, options = ENCODED[name]
+        container, codec, options = FORMATS[name]
         self._file = BytesIO() if whole else _Pipe()
         self._container = av.open(self._file, "w", format=container, options=options)
-        self._stream = self._container.add_stream(codec, rate=sample_rate, layout="mono")
+        rate = RAW_RATE if name == "pcm" else sample_rate
+        self._stream = self._container.add_stream(codec, rate=rate, layout="mono")
         self._stream.bit_rate = BIT_RATE
         self._rate, self._count = sample_rate, 0
 
@@ -116,15 +89,12 @@ class Tempo:
         return self._ready()
 
     def _ready(self) -> np.ndarray:
-        pieces = [frame.to_ndarray()[0] for frame in self._frames()]
-        return np.concatenate([np.zeros(0, np.float32), *pieces]).astype(np.float32) / 32767
-
-    def _frames(self) -> Iterator[av.AudioFrame]:
+        pieces = [np.zeros(0, np.float32)]
         try:
             while True:
-                yield self._graph.pull()
-        except (av.BlockingIOError, av.EOFError):
-            return
+                pieces.append(self._graph.pull().to_ndarray()[0])
+        except (av.BlockingIOError, av.EOFError):  # nothing more yet
+            return np.concatenate(pieces).astype(np.float32) / 32767
 
 
 def _frame(samples: np.ndarray, sample_rate: int, start: int) -> av.AudioFrame:

@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 
 from pcg.errors import InputError, PCGError, counted, unexpected
 from pcg.files import __version__
-from pcg.serving.encoding import ENCODED, CodecEncoder, RawEncoder, Tempo, wav_header
+from pcg.serving.encoding import Encoder, Tempo
 from pcg.serving.protection import LIMITS, NOWHERE, Bodies, Guard, Limits, current_visitor
 from pcg.serving.speech_service import Busy, Lost, SpeechService
 from pcg.settings import Checked, Settings, bounds
@@ -241,7 +241,7 @@ class SpokenAnswer:
     async def response(self) -> Response:
         """Speak until the first sound is there, or to the end. Errors before that are raised; a later one breaks the answer
         off."""
-        name, rate, pieces = self.request.response_format, self.service.offer.sample_rate, self._pieces()
+        name, pieces = self.request.response_format, self._pieces()
         await anext(pieces)
         known = {"method": self.settings.method, "seed": self.settings.seed}
         headers = {f"x-pcg-{name}": str(value) for name, value in known.items()}
@@ -250,9 +250,6 @@ class SpokenAnswer:
         if self.request.streams:
             return StreamedAnswer(pieces, pieces, MEDIA[name], headers)
         body = b"".join([piece async for piece in pieces])
-        if name == "wav":
-            size = len(wav_header(rate))
-            body = wav_header(rate, len(body) - size) + body[size:]
         figures = self._figures() | {"usage": self._usage()}
         headers |= {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in figures.items()}
         return Response(body, media_type=MEDIA[name], headers=headers)
@@ -260,7 +257,7 @@ class SpokenAnswer:
     async def _pieces(self) -> AsyncIterator[bytes]:
         """Nothing when the first sound is there, then encoded sound as it is spoken. Closing the generator cancels the take."""
         name, rate, begun, reason = self.request.response_format, self.service.offer.sample_rate, perf_counter(), LEFT_ANSWER
-        encoder = CodecEncoder(name, rate, not self.request.streams) if name in ENCODED else RawEncoder(name, rate)
+        encoder = Encoder(name, rate, not self.request.streams)
         tempo = Tempo(self.request.speed, rate) if self.request.speed != 1 else None
         in_thread = partial(to_thread.run_sync, limiter=self.threads, abandon_on_cancel=True)
         speech: Speech | FarSpeech | None = None
