@@ -145,9 +145,6 @@ def ratio(above: str, below: str = "count") -> Statistic:
     return lambda sums: sums.ratio(above, below)
 
 
-wer = ratio("word_errors", "words")
-
-
 def speedup(sums: Sums, baseline: Sums, time: str = "decoding") -> np.ndarray:
     """Return pooled tokens per second of the decoding loop over those of the baseline (PCG section 3.1)."""
     return sums.ratio("tokens", time) / baseline.ratio("tokens", time)
@@ -307,16 +304,22 @@ class Summary:
         return {"condition": condition} | figures
 
 
-FIGURES: dict[str, Callable[[Summary], object]] = {
-    "wer": lambda s: s.pooled("word_errors", "words"),
-    "cer": lambda s: s.pooled("character_errors", "characters"),
+# Figures that are one sum over another, or a mean.
+RATIOS = {
+    "wer": ("word_errors", "words"),
+    "cer": ("character_errors", "characters"),
     # The share of utterances with more than half of the words wrong.
-    "lost": lambda s: s.pooled("lost", meaningful=s.sums.total["words"]),
+    "lost": ("lost", "count"),
     # To the reference voice; of a swap, to the utterance before it.
-    "similarity": lambda s: s.pooled("similarity"),
-    "dnsmos": lambda s: s.pooled("dnsmos"),
-    "spoof": lambda s: s.pooled("spoof", "spoofed"),
-    "nll": lambda s: s.pooled("nll", "read"),
+    "similarity": ("similarity", "count"),
+    "dnsmos": ("dnsmos", "count"),
+    "spoof": ("spoof", "spoofed"),
+    "nll": ("nll", "read"),
+    "acceptance_rate": ("accepted", "drafted"),
+    "mel_distance": ("mel_distance", "count"),
+}
+FIGURES: dict[str, Callable[[Summary], object]] = {
+    **{name: lambda s, columns=columns: s.pooled(*columns) for name, columns in RATIOS.items()},
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),
@@ -327,7 +330,6 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     "rtf": lambda s: s.pooled("wall", "audio", s.spoken),
     # Tokens that the target read for each token of the output.
     "computed": lambda s: s.pooled("computed", "tokens", s.spoken),
-    "acceptance_rate": lambda s: s.pooled("accepted", "drafted", s.sums.total["drafted"]),
     "acceptance_of_tested": lambda s: float(s.by_position[1].sum() / s.by_position[0].sum()) if s.by_position.any() else None,
     "mean_acceptance_length": lambda s: estimate(tokens_per_call, s.sums) if s.spoken else None,
     # Shares at position 1 .. lookahead: of the rounds, and of the tests there.
@@ -338,7 +340,6 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     ),
     "hit_limit": lambda s: share(sum(record.result.hit_limit for record in s.records), s.n),
     "swapped": lambda s: s.pooled("swapped", meaningful=s.condition.swap),
-    "mel_distance": lambda s: s.pooled("mel_distance", meaningful=s.condition.swap),
 }
 
 
@@ -368,20 +369,10 @@ def most_heard(rows: Iterable[Summary]) -> list[Summary]:
     return [row for row in rows if row.n == max(each.n for each in rows)]
 
 
-CHANGES = {
-    "wer": ("word_errors", "words"),
-    "cer": ("character_errors", "characters"),
-    "spoof": ("spoof", "spoofed"),
-    "similarity": ("similarity", "count"),
-    "dnsmos": ("dnsmos", "count"),
-    "nll": ("nll", "read"),
-}
-
-
 class Difference:
     """`condition` less `baseline` over the `utterances` that both have.
 
-    Every name in CHANGES is an attribute, an Estimate with a paired interval or None, computed when it is asked for.
+    Every name in RATIOS is an attribute, an Estimate with a paired interval or None, computed when it is asked for.
     """
 
     def __init__(self, results: Results, condition: Condition, baseline: Condition) -> None:
@@ -390,16 +381,16 @@ class Difference:
         self.utterances = len(self._pair[0])
 
     def __getattr__(self, name: str) -> Estimate | None:
-        if name not in CHANGES:
+        if name not in RATIOS:
             raise AttributeError(name)
-        of = ratio(*CHANGES[name])
+        of = ratio(*RATIOS[name])
         setattr(self, name, estimate(lambda ours, theirs: of(ours) - of(theirs), *self._pair))
         return self.__dict__[name]
 
     @cached_property
     def p(self) -> float | None:
         """Student's paired t-test on the utterances' word error rates (PCG section 4); None where all differences are equal."""
-        ours, theirs = map(wer, self._pair)
+        ours, theirs = map(ratio(*RATIOS["wer"]), self._pair)
         if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
             return None
         from scipy.stats import ttest_rel
@@ -415,7 +406,7 @@ class Difference:
         """
         from scipy.stats import norm, ttest_1samp
 
-        ours, theirs = map(wer, self._pair)
+        ours, theirs = map(ratio(*RATIOS["wer"]), self._pair)
         if len(ours) < 2:
             return None
         lost = ours - theirs

@@ -34,7 +34,7 @@ from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, named_rule
 from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
-from pcg.spoof.detectors import M50, STEP, Detectors, load_detectors
+from pcg.spoof.detectors import M50, STEP, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice, named_draft
 from pcg.take import Round, Take
@@ -58,7 +58,7 @@ class WorkerSpec:
     """The parts of a worker, small enough to be sent to another process.
 
     model, draft, precision: as `load_voice` takes them. judge: one of `pcg.asr.judges.JUDGES`, or several with commas between.
-    cache: of groups. detectors: a folder, None for the shipped ones.
+    cache: of groups.
     """
 
     model: str = "embedded"
@@ -67,7 +67,6 @@ class WorkerSpec:
     dnsmos: bool = True
     cache: Path | None = None
     draft: str = AUTO
-    detectors: Path | None = None
     precision: str = AUTO
 
     @property
@@ -92,8 +91,6 @@ class WorkerSpec:
             add_content(digest, named or Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
-        if self.detectors:
-            add_content(digest, self.detectors)
         precision = auto_precision(self.device) if self.precision == AUTO else self.precision
         if precision != PRECISIONS[self.device]:
             digest.update(precision.encode())
@@ -118,9 +115,8 @@ class Worker:
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec, self.voice_id = spec, spec.voice_id
         with _threads():
-            given = load_detectors(spec.detectors) if spec.detectors else None
             voice = load_voice(spec.model, spec.device, spec.draft, spec.precision)
-            self._target = Synthesizer(voice, spec.cache, detectors=given)
+            self._target = Synthesizer(voice, spec.cache)
             self._detectors = self._target.decoder.detectors
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = Resemblyzer()

@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -73,16 +73,7 @@ FIGURES = (
     "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
     "hit_limit",
 )  # fmt: skip
-FAILED, LEFT_ANSWER = "failed", "left"
-"""Why an answer broke off: the take failed, or the client went away."""
 FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
-
-
-class NamedVoice(BaseModel):
-    """A voice as OpenAI names its newer ones."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    id: str
 
 
 class SpeechRequest(Checked):
@@ -91,16 +82,12 @@ class SpeechRequest(Checked):
 
     model: str = Field("", description="the name of a model; empty for the one that is served")
     input: str = Field(description="a text")
-    voice: str | NamedVoice = Field(description="the name of a voice, or an object whose id is one")
+    voice: str = Field(description="the name of a voice")
     response_format: Literal[*MEDIA] = "mp3"
     speed: float = Field(1.0, ge=0.5, le=2, description="a number from 0.5 to 2")
     stream_format: Literal["audio", "sse"] = "audio"
     stream: bool = True
     wait: bool = False
-
-    @property
-    def voice_name(self) -> str:
-        return self.voice if isinstance(self.voice, str) else self.voice.id
 
     @property
     def streams(self) -> bool:
@@ -182,7 +169,6 @@ class Meters:
         self.registry = CollectorRegistry()
         own = {"registry": self.registry}
         self.requests = Counter("pcg_requests", "Requests for speech, by status", ["status"], **own)
-        self.broken = Counter("pcg_broken_answers", "Answers that broke off after they had begun, by reason", ["reason"], **own)
         self.takes = Counter("pcg_takes", "Takes that were spoken to the end, by method", ["method"], **own)
         self.tokens = Counter("pcg_tokens", "Speech tokens of these takes", **own)
         self.audio = Counter("pcg_audio_seconds", "Seconds of their sound", **own)
@@ -193,8 +179,6 @@ class Meters:
         lengths = "Drafted tokens that a round accepted, by rule"
         self.lengths = Histogram("pcg_accepted_length", lengths, ["rule"], buckets=range(17), **own)
         self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
-        for reason in (FAILED, LEFT_ANSWER):
-            self.broken.labels(reason)  # counted from the start, as 0
         Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: service.waiting)
         Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: service.speaking)
 
@@ -256,8 +240,8 @@ class SpokenAnswer:
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         """Nothing when the first sound is there, then encoded sound as it is spoken. Closing the generator cancels the take."""
-        name, rate, begun, reason = self.request.response_format, self.service.offer.sample_rate, perf_counter(), LEFT_ANSWER
-        encoder = Encoder(name, rate, not self.request.streams)
+        rate, begun = self.service.offer.sample_rate, perf_counter()
+        encoder = Encoder(self.request.response_format, rate, not self.request.streams)
         tempo = Tempo(self.request.speed, rate) if self.request.speed != 1 else None
         in_thread = partial(to_thread.run_sync, limiter=self.threads, abandon_on_cancel=True)
         speech: Speech | FarSpeech | None = None
@@ -285,15 +269,10 @@ class SpokenAnswer:
             self.take = step
             self.meters.count(step)
             yield (encoder.push(tempo.finish()) if tempo else b"") + encoder.finish()
-        except Exception:
-            reason = FAILED
-            raise
         finally:
             closed = True
             if speech is not None:
                 speech.close()
-            if heard and self.request.streams and self.take is None:
-                self.meters.broken.labels(reason).inc()
             self.place.close()
 
     async def _events(self, pieces: AsyncIterator[bytes], known: dict[str, object]) -> AsyncIterator[bytes]:
@@ -391,7 +370,7 @@ class SpeechApi:
             self._check_key(request)
             asked, settings, ignored = read_request(await _read_json(request), self._service.offer.methods[-1], self._strict)
             self._check_model(asked.model or self._names[0])
-            speaker = self._voices.find(asked.voice_name)
+            speaker = self._voices.find(asked.voice)
             answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads, place)
             response = await _unless_left(request.receive, answer.response())
             if ignored:

@@ -6,7 +6,6 @@
 import argparse
 import shutil
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from huggingface_hub import SpaceCard, SpaceHardware
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
-from pcg.errors import InputError, PCGError, first_line
+from pcg.errors import InputError, PCGError
 from pcg.files import __version__, renew_checksums
 from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
 from pcg.places import PROJECT
@@ -44,8 +42,8 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     """Copy what a Space of the repository `root` needs into `out`, in place of what this wrote there before.
 
     A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. repo:
-    the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, if `out` holds anything else,
-    and if the front matter does not fit.
+    the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, and if `out` holds
+    anything else.
     """
     try:
         validate_repo_id(repo or EMBEDDED)
@@ -67,7 +65,7 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     for name in LEFT_OUT:
         (out / name).unlink(missing_ok=True)
         renew_checksums(out / name)
-    card = read_card(root)
+    card = SpaceCard.load(root / README)
     if model != EMBEDDED:
         repositories = [NAMES[model].repository, XCODEC2.repository]
         card.data.models, card.data.preload_from_hub = repositories, repositories
@@ -83,25 +81,6 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     wheels = CPU_WHEELS if model == EMBEDDED else ""
     (out / REQUIREMENTS).write_text(MARK + wheels + "".join(f"{each}\n" for each in packages), encoding="utf-8")
     return out
-
-
-def read_card(root: Path) -> SpaceCard:
-    """Read the front matter of the README in `root`; raise InputError unless it fits the files beside it."""
-    try:
-        card = SpaceCard.load(root / README, ignore_metadata_errors=False)
-    except Exception as error:
-        raise InputError("front matter", first_line(error), "YAML between two lines of ---") from error
-    front, pins = card.data, {each.name: str(each.specifier) for each in read_requirements(root / REQUIREMENTS)}
-    if f"=={front.get('sdk_version')}" != pins["gradio"]:
-        raise InputError(
-            "front matter's sdk_version", front.get("sdk_version"), f"the gradio of {REQUIREMENTS}, {pins['gradio']}"
-        )
-    allowed = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
-    if str(front.get("python_version")) not in SpecifierSet(allowed):
-        raise InputError("front matter's python_version", front.get("python_version"), f"a Python {allowed}")
-    if not (root / str(front.get("app_file"))).is_file():
-        raise InputError("front matter's app_file", front.get("app_file"), "a file of the Space")
-    return card
 
 
 def read_requirements(path: Path) -> list[Requirement]:

@@ -17,8 +17,8 @@ from pcg.experiments.results import (
     method,
     nearest,
     pareto,
+    ratio,
     summarise,
-    wer,
 )
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import bootstrap
@@ -192,7 +192,7 @@ def test_intervals_cover_the_truth() -> None:
     coins, held, false = np.random.default_rng(2), 0, 0
     for _ in range(60):
         results = Results([record(AR, i, int(coins.binomial(10, 0.2))) for i in range(40)])
-        found = estimate(wer, *results.sums(AR))
+        found = estimate(ratio("word_errors", "words"), *results.sums(AR))
         held += found.low <= 0.2 <= found.high
         false += found.low <= 0.28 <= found.high
     assert 50 <= held < 60

@@ -19,11 +19,10 @@ from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
-from pcg.experiments.worker import Worker, WorkerSpec, judge_name, spoof
+from pcg.experiments.worker import Worker, WorkerSpec, spoof
 from pcg.metrics.quality import DNSMOS, Resemblyzer, Sample, Similarity
 from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings
-from pcg.spoof.detectors import save_detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -272,18 +271,3 @@ def test_spoof_is_the_mean_over_windows_the_last_tokens_included() -> None:
     assert spoof(even, [2] * 57) == pytest.approx(0.0)
     # Windows begin at 0, 5 and 7; only the last of them holds all seven odd codes.
     assert spoof(even, [2] * 50 + [1] * 7) == pytest.approx((0 + 5 / 50 + 7 / 50) / 3)
-
-
-@pytest.mark.slow
-def test_a_worker_asks_the_detectors_and_counts_what_a_search_read(spec: WorkerSpec, tmp_path: Path) -> None:
-    detectors = untrained()
-    save_detectors(tmp_path / "detectors", "untrained", detectors.by_name, torch.float32)
-    judging = replace(spec, detectors=tmp_path / "detectors")
-    assert judging.voice_id != spec.voice_id
-    long = replace(SAID, text="The quick brown fox jumps over a lazy dog, and is this one sentence?")
-    record = judging.load().record(
-        unit(Condition("", Settings("ar", temperature=1.0, sampler="eas", hierarchical=True)), said=long)
-    )
-    assert record.result.spoof == pytest.approx(spoof(detectors, record.result.tokens), abs=1e-5)
-    assert record.context["judges"]["Spoof"] == judge_name(detectors)
-    assert record.result.computed > 2 * len(record.result.tokens)
