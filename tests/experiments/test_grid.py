@@ -12,7 +12,7 @@ from pcg.errors import InputError
 from pcg.experiments.grids import Grid, read_grid
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
 
 AR, PCG = Condition("AR", Settings("ar")), Condition("PCG", Settings("pcg", theta=0.4))
 SAID = (Utterance("hello", "one"), Utterance("yes", "two"))
@@ -65,6 +65,13 @@ def test_a_grid_goes_over_other_seeds_and_fewer_utterances() -> None:
     for count in (0, 2):
         with pytest.raises(InputError, match="count is"):
             grid.over(count=count)
+
+
+def test_methods_share_the_coins_of_an_utterance_and_utterances_do_not() -> None:
+    conditions = [Condition("", Settings(method)) for method in METHODS]
+    seeds = [[Unit(said, c, seed).settings.seed for c in conditions] for seed in (3, 4) for said in SAID]
+    assert [len(set(each)) for each in seeds] == [1, 1, 1, 1]
+    assert len({each[0] for each in seeds}) == 4
 
 
 def test_labels_and_settings_that_nobody_reads_are_no_part_of_a_unit() -> None:

@@ -58,24 +58,30 @@ def test_tokens_computed_count_the_pruned_beams_and_without_any_what_rounds_read
     assert rows["AR"].rtf.value == pytest.approx(1.5 / 2)
 
 
-def test_samplers_have_names_and_each_is_compared_with_its_own_ar() -> None:
-    laws = {
-        "truncated": Settings("ar", top_k=50),
-        "top-p": Settings("ar", top_k=50, top_p=0.8),
-        "RAS": Settings("ar", sampler="ras"),
-        "HierRAS": Settings("ar", sampler="ras", hierarchical=True),
-        "SSD, EAS": Settings("ssd", sampler="eas"),
-        "AR": Settings("ar"),
-        "SD block": Settings("sd", verification="block"),
+def test_every_condition_has_a_name_and_is_compared_with_the_ar_of_its_sampler() -> None:
+    """By name: the condition and the name of its baseline."""
+    named = {
+        "truncated": (Settings("ar", top_k=50), "truncated"),
+        "top-p": (Settings("ar", top_k=50, top_p=0.8), "top-p"),
+        "RAS": (Settings("ar", sampler="ras"), "RAS"),
+        "HierRAS": (Settings("ar", sampler="ras", hierarchical=True), "RAS"),
+        "SSD, EAS": (Settings("ssd", sampler="eas"), None),
+        "AR": (Settings("ar"), "AR"),
+        "SD block": (Settings("sd", verification="block"), "AR"),
+        "PCG Mel": (Settings("pcg", similarity="mel"), "AR"),
     }
-    conditions = {name: Condition(name, settings) for name, settings in laws.items()}
-    assert {name: method(c) for name, c in conditions.items()} == {name: name for name in laws}
+    conditions = {name: Condition(name, settings) for name, (settings, _) in named.items()}
+    conditions |= {
+        "draft": Condition("draft", Settings("ar"), model="draft"),
+        "membership": Condition("membership", Settings("sd"), rule="membership:50"),
+        "swap Mel": Condition("swap Mel", Settings("ar"), swap=Swap(0.5, "mel")),
+        "random swap": Condition("random swap", Settings("ar"), swap=Swap(0.5, replacement="random")),
+    }
+    assert [method(c) for c in conditions.values()] == list(conditions)
     results = Results([record(c, 0) for c in conditions.values()])
-    baselines = {name: results.baseline(c) for name, c in conditions.items()}
-    assert {name: b and b.name for name, b in baselines.items()} == {
-        "truncated": "truncated", "top-p": "top-p", "RAS": "RAS", "HierRAS": "RAS", "SSD, EAS": None, "AR": "AR",
-        "SD block": "AR",
-    }  # fmt: skip
+    for name, (_, baseline) in named.items():
+        found = results.baseline(conditions[name])
+        assert (found and found.name) == baseline
     assert conditions["SSD, EAS"] not in curve(results, "SSD", ssd(0.3))
 
 
@@ -124,6 +130,8 @@ def test_acceptance_by_hand() -> None:
     assert row.acceptance == pytest.approx((0.6, 0.4, 0.2))
     assert row.conditional == pytest.approx((0.6, 4 / 6, 0.5))
     assert row.trials_per_rejection.value == pytest.approx(16 / 8)
+    blocks = Condition("blocks", Settings("pcg", verification="block"))
+    assert by_name([record(blocks, 0, **drafted)])["blocks"].trials_per_rejection is None  # nothing is thinned
 
 
 def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
@@ -131,12 +139,6 @@ def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
     assert by_name([record(SD, 0, **drafted)])["SD"].acceptance_of_tested == pytest.approx(4 / 14)
     nothing = {"rounds": 10, "drafted": 10, "tested": (10,), "accepted_at": (0,)}
     assert by_name([record(SD, 0, **nothing)])["SD"].acceptance_of_tested == 0
-
-
-def test_trials_are_those_of_rejections_that_are_thinned() -> None:
-    blocks = Condition("blocks", Settings("pcg", verification="block"))
-    drafted = {"rounds": 10, "drafted": 30, "accepted": 12, "tested": (10, 6, 4), "accepted_at": (6, 4, 2), "trials": 16}
-    assert by_name([record(blocks, 0, **drafted)])["blocks"].trials_per_rejection is None
 
 
 def test_what_has_no_number_is_none() -> None:
@@ -248,22 +250,6 @@ def test_one_condition_of_several_names_is_one() -> None:
     results = Results([record(AR, 0), record(renamed, 1)])
     assert [c.name for c in results.conditions] == ["AR"]
     assert len(results.of(renamed)) == 2
-
-
-@pytest.mark.parametrize(
-    ("condition", "name"),
-    [
-        (AR, "AR"),
-        (Condition("", Settings("ar"), model="draft"), "draft"),
-        (ssd(0.2), "SSD"),
-        (Condition("", Settings("pcg", similarity="mel")), "PCG Mel"),
-        (Condition("", Settings("sd"), rule="membership:50"), "membership"),
-        (Condition("", Settings("ar"), swap=Swap(0.5, "mel")), "swap Mel"),
-        (Condition("", Settings("ar"), swap=Swap(0.5, replacement="random")), "random swap"),
-    ],
-)
-def test_every_condition_is_a_point_of_some_curve(condition: Condition, name: str) -> None:
-    assert method(condition) == name
 
 
 def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar() -> None:

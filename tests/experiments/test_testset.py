@@ -69,10 +69,10 @@ def test_a_smaller_set_is_the_beginning_of_a_larger():
     assert offline_utterances(50, VOICES) == offline_utterances(ALL, VOICES)[:50]
 
 
-@pytest.mark.parametrize("count", [0, -1, ALL + 1])
-def test_a_count_out_of_reach_is_refused(count):
-    with pytest.raises(InputError, match=f"from 1 to {ALL}"):
-        offline_utterances(count, VOICES)
+def test_a_count_out_of_reach_is_refused():
+    for count in (0, ALL + 1):
+        with pytest.raises(InputError, match=f"from 1 to {ALL}"):
+            offline_utterances(count, VOICES)
     with pytest.raises(InputError, match="voice"):
         offline_utterances(1, [])
 

@@ -225,8 +225,8 @@ class Mute(Silent):
         return Take(TEXT, "one", Settings(), (), np.zeros(0, np.float32), 16_000, False, 0.0, 0.0, 0.1)
 
 
-@pytest.mark.parametrize("changes", [{}, {"wait": True}, {"stream_format": "sse"}, {"response_format": "wav"}])
-def test_a_take_without_a_token_is_an_error(changes: dict) -> None:
+def test_a_take_without_a_token_is_an_error() -> None:
     for door in serve(Mute()):
-        answer = asked(door, **changes)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "no_speech")
+        for changes in ({}, {"wait": True}, {"stream_format": "sse"}):
+            answer = asked(door, **changes)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (500, "no_speech")

@@ -77,14 +77,6 @@ def test_what_many_callers_get_is_what_each_would_get_alone(
         assert 0 < take.prefill_ms < 1e3 * take.wall_seconds
 
 
-def test_a_stream_is_heard_while_it_is_decoded(synthesizer: Synthesizer, service: SpeechService) -> None:
-    steps = list(service.speak(WORDS, Settings("sd", seed=2), "one", stream=True))
-    sounds = [step.samples for step in steps if isinstance(step, Sound)]
-    assert len(sounds) > 2
-    assert np.array_equal(np.concatenate(sounds), steps[-1].audio)
-    assert [type(step) for step in steps].index(Sound) < len(steps) - 3
-
-
 def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> None:
     """The long one comes first; when the short one has ended, the long one still speaks."""
     long = service.speak(LONG, Settings("ar", seed=1), "one")
@@ -222,16 +214,6 @@ def test_a_fault_in_one_take_is_told_to_its_caller_alone(synthesizer: Synthesize
     assert last(good).tokens == synthesizer.take(WORDS, Settings("sd", seed=2), "one").tokens
 
 
-def test_a_take_that_needs_too_long_is_stopped(
-    synthesizer: Synthesizer, service: SpeechService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(synthesizer, "longest_seconds", 1e-6)
-    with pytest.raises(PCGError, match="was stopped after"):
-        last(service.speak(LONG, Settings("ar"), "one"))
-    monkeypatch.undo()
-    assert last(service.speak("yes", Settings("ar"), "one")).tokens
-
-
 def test_the_time_of_a_take_is_kept_where_nobody_asks_for_its_steps(
     synthesizer: Synthesizer, service: SpeechService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,19 +228,15 @@ def test_the_time_of_a_take_is_kept_where_nobody_asks_for_its_steps(
     assert last(service.speak("yes", Settings("ar"), "one")).tokens
 
 
-def test_what_cannot_be_spoken_is_said_at_once(service: SpeechService) -> None:
-    for settings, text, word in (
-        (Settings(hierarchical=True), WORDS, "hierarchical"),
-        (Settings("ar"), " ", "text"),
-    ):
-        with pytest.raises(PCGError, match=word):
-            service.speak(text, settings, "one")
-    with pytest.raises(InputError, match="voice"):
-        service.speak(WORDS, Settings("ar"), "nobody")
-
-
-def test_a_server_that_stops_stops_all_takes(synthesizer: Synthesizer) -> None:
+def test_what_cannot_be_spoken_is_refused_and_a_server_that_stops_stops_all_takes(synthesizer: Synthesizer) -> None:
     service = SpeechService(synthesizer, rows=1, positions=POSITIONS)
+    for settings, text, voice, word in (
+        (Settings(hierarchical=True), WORDS, "one", "hierarchical"),
+        (Settings("ar"), " ", "one", "text"),
+        (Settings("ar"), WORDS, "nobody", "voice"),
+    ):
+        with pytest.raises(InputError, match=word):
+            service.speak(text, settings, voice)
     speeches = [service.speak(LONG, Settings("ar", seed=i), "one") for i in range(2)]
     assert not speeches[0].waits(PATIENCE)
     service.close()

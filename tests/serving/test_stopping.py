@@ -75,7 +75,7 @@ def test_the_service_is_closed_where_the_server_fails(monkeypatch: pytest.Monkey
 @pytest.fixture
 def server(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`pcg serve` as a process, with the options that a test gives: its address and the process."""
-    options = getattr(request, "param", [])
+    options = getattr(request, "param", ["--in-flight", "2"])
     if "--ray" in options:
         pytest.importorskip("ray.serve")
     words = ["serve", "--model", str(tiny_voice_folder), "--port", "0", *options]
@@ -89,15 +89,9 @@ def server(request: pytest.FixtureRequest, tiny_voice_folder: Path) -> Iterator[
     process.communicate()
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        pytest.param(["--in-flight", "1"], id="alone"),
-        pytest.param(["--in-flight", "1", "--ray", "--replicas", "1"], id="ray", marks=pytest.mark.slow),
-    ],
-    indirect=True,
-)
-def test_it_keeps_its_key_and_its_limit(server: tuple[str, subprocess.Popen[str]], tiny_voice_folder: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("server", [["--in-flight", "1", "--ray", "--replicas", "1"]], indirect=True)
+def test_it_keeps_its_key_and_its_limit_over_ray(server: tuple[str, subprocess.Popen[str]], tiny_voice_folder: Path) -> None:
     url, _ = server
     body = {"model": tiny_voice_folder.name, "voice": "one", "input": "hello, yes!", "response_format": "wav"}
     assert httpx.post(f"{url}/audio/speech", json=body).status_code == 401
@@ -109,11 +103,12 @@ def test_it_keeps_its_key_and_its_limit(server: tuple[str, subprocess.Popen[str]
 
 
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
-def test_open_answers_do_not_hold_up_the_end(
+def test_it_keeps_its_key_and_its_limit_and_open_answers_do_not_hold_up_its_end(
     server: tuple[str, subprocess.Popen[str]], how: signal.Signals, tiny_voice_folder: Path
 ) -> None:
     """One that nobody reads, and one that has not begun, each far longer than the server still has."""
     url, process = server
+    assert httpx.post(f"{url}/audio/speech", json={}).status_code == 401
     endless = {"model": tiny_voice_folder.name, "voice": "one", "input": ". ".join(["hello, is this one sentence? yes!"] * 140)}
     asked = {"headers": KEY, "timeout": PATIENCE_SECONDS}
     stream = endless | {"response_format": "wav"}
@@ -124,6 +119,7 @@ def test_open_answers_do_not_hold_up_the_end(
         while httpx.get(f"{url[:-3]}/health").json()["speaking"] < 2:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        assert httpx.post(f"{url}/audio/speech", json=endless, headers=KEY).status_code == 429
         begun = time.monotonic()
         process.send_signal(how)
         assert process.wait(LIMITS.stop_seconds + 20) in (0, 130, -how)
