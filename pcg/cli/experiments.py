@@ -20,7 +20,6 @@ from pcg.cli.options import (
     JUDGES,
     MODEL,
     SIMILARITY,
-    judge_names,
     load_synthesizer,
     numbers,
     read_settings,
@@ -331,7 +330,6 @@ def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
 
     if getattr(options, "ray", None) is not None and options.processes > 1:
         raise InputError("ray", options.ray, "left out with --processes")
-    judge_names(options.judge)
     return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, precision=options.precision)
 
 

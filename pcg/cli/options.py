@@ -147,16 +147,6 @@ def read_thetas(text: str) -> list[float]:
     return thetas
 
 
-def judge_names(given: str) -> list[str]:
-    """Read judges with commas between."""
-    from pcg.asr.judges import JUDGES as KNOWN
-
-    names = given.split(",")
-    if not set(names) <= set(KNOWN) or len(set(names)) < len(names):
-        raise InputError("judge", given, f"one of {', '.join(KNOWN)}, or several with commas between")
-    return names
-
-
 def print_table(rows: Sequence[Mapping[str, str]]) -> None:
     """Print rows of cells right-aligned under their titles."""
     widths = {title: max(8, len(title) + 2) for title in rows[0]}

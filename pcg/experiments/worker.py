@@ -21,7 +21,7 @@ from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import swap, swap_coins
 from pcg.analysis.whatif import surprisal
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
-from pcg.asr.judges import FIRST_JUDGE, load_judge
+from pcg.asr.judges import FIRST_JUDGE, JUDGES, load_judge
 from pcg.audio import load_audio
 from pcg.codec.codec import Codec
 from pcg.errors import InputError
@@ -68,6 +68,10 @@ class WorkerSpec:
     cache: Path | None = None
     draft: str = AUTO
     precision: str = AUTO
+
+    def __post_init__(self) -> None:
+        if not set(self.judges) <= set(JUDGES) or len(set(self.judges)) < len(self.judges):
+            raise InputError("judge", self.judge, f"one of {', '.join(JUDGES)}, or several with commas between")
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -134,11 +138,9 @@ class Worker:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
         if self._detectors:
             self.judges["Spoof"] = judge_name(self._detectors)
-        self._method = lru_cache(METHODS_KEPT)(self._warm_method)
-        self._reference = lru_cache(METHODS_KEPT)(self._load_reference)
-        self._reference_speaker = lru_cache(METHODS_KEPT)(self._embed_reference)
-        self._take = lru_cache(TAKES_KEPT)(self._say)
-        self._before_swap = lru_cache(TAKES_KEPT)(self._render_before_swap)
+        kept = {self._method: METHODS_KEPT, self._reference: METHODS_KEPT, self._reference_speaker: METHODS_KEPT}
+        for call, count in (kept | {self._take: TAKES_KEPT, self._before_swap: TAKES_KEPT}).items():
+            setattr(self, call.__name__, lru_cache(count)(call))
 
     def record(self, unit: Unit, workers: int = 1) -> Record:
         """Run the unit, and add where; `workers`: how many run side by side."""
@@ -196,14 +198,14 @@ class Worker:
             samples = self._target.decode(list(after.tokens), self._reference(unit.utterance))
             return Sounding(samples, take.sample_rate, after.tokens, after.positions)
 
-    def _say(self, unit: Unit) -> Take:
+    def _take(self, unit: Unit) -> Take:
         condition, said = unit.condition, unit.utterance
         if condition.model in RECORDED:
             return recorded_take(unit, self._target.voice.codec)
         synthesizer, rule = self._method(unit.settings.with_(seed=0), condition.model, condition.rule)
         return synthesizer.take(said.text, unit.settings, said.voice, self._reference(said), rule)
 
-    def _warm_method(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
+    def _method(self, settings: Settings, model: str, variant: str) -> tuple[Synthesizer, Rule | None]:
         """Return the synthesizer and the rule of a method after a first take, which compiles its loops."""
         synthesizer = self._draft if model == "draft" else self._target
         rule = None
@@ -220,13 +222,13 @@ class Worker:
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
         return Synthesizer(replace(voice, target=voice.draft), self.spec.cache, detectors=self._detectors)
 
-    def _load_reference(self, said: Utterance) -> Reference:
+    def _reference(self, said: Utterance) -> Reference:
         voice = self._target.voice
         if said.reference:
             return voice.reference_from_audio(Path(said.reference), said.reference_text)
         return voice.reference(said.voice)
 
-    def _embed_reference(self, said: Utterance) -> np.ndarray:
+    def _reference_speaker(self, said: Utterance) -> np.ndarray:
         codec, codes = self._target.voice.codec, self._reference(said).codes
         if said.reference:
             audio = load_audio(Path(said.reference), codec.sample_rate, LONGEST_SECONDS)
@@ -234,7 +236,7 @@ class Worker:
             audio = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
         return self._speaker.embed(audio, codec.sample_rate)
 
-    def _render_before_swap(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
+    def _before_swap(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
         """Return the sound before the swap and its speaker, decoded in one piece as the sound after it is."""
         audio = self._target.decode(list(self._take(unit).tokens), self._reference(unit.utterance))
         return audio, self._speaker.embed(audio, self._target.voice.codec.sample_rate)

@@ -12,7 +12,7 @@ import secrets
 import socket
 from collections import Counter as Tally
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -368,7 +368,11 @@ class SpeechApi:
             self._open[visitor] += 1
             place.callback(self._leave, visitor)
             self._check_key(request)
-            asked, settings, ignored = read_request(await _read_json(request), self._service.offer.methods[-1], self._strict)
+            try:
+                body = json.loads(await request.body())
+            except (ValueError, RecursionError):
+                raise PCGError("The body is no JSON.") from None
+            asked, settings, ignored = read_request(body, self._service.offer.methods[-1], self._strict)
             self._check_model(asked.model or self._names[0])
             speaker = self._voices.find(asked.voice)
             answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads, place)
@@ -392,12 +396,6 @@ class SpeechApi:
         self._check_key(request)
         if request.method != "POST":
             return JSONResponse({"voices": self._voices.described()})
-        try:
-            return await self._add_voice(request)
-        except Exception as error:
-            return refusal(error).answer()
-
-    async def _add_voice(self, request: Request) -> JSONResponse:
         if self._folder is None:
             raise Refusal(PCGError("This server takes no recordings: it runs without --voices."), 403)
         async with request.form(max_files=1, max_fields=8) as form:
@@ -443,13 +441,6 @@ class SpeechApi:
     def _check_model(self, name: str) -> None:
         if name not in (*self._names, *STAND_INS):
             raise Refusal(PCGError(f"There is no model {name[:80]!r} here, but {self._names[0]!r}."), 404, "model_not_found")
-
-
-async def _read_json(request: Request) -> object:
-    body = await request.body()
-    with suppress(ValueError, RecursionError):
-        return json.loads(body)
-    raise PCGError("The body is no JSON.")
 
 
 async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) -> Response:
@@ -529,6 +520,6 @@ def create_api(
         "/metrics": api.metrics,
     }.items():
         app.add_api_route(path, handler, methods=["GET", "HEAD"])
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, refused)
+    for kind in (Refusal, PCGError, HTTPException):
+        app.add_exception_handler(kind, refused)
     return app

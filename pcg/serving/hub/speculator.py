@@ -1,6 +1,5 @@
 """A SpeculativeGenerate by settings, kept with its target: fusing weights and finding groups takes longer than a call."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
 KEPT = "_pcg_kept"
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a target keeps: the last speculator, and what it was made for."""
-
-    settings: Settings
-    vocabulary: Vocabulary
-    draft: LlamaForCausalLM | None
-    speculator: SpeculativeGenerate
-
-
 def speculator(
     target: LlamaForCausalLM,
     draft: LlamaForCausalLM | None,
@@ -45,15 +34,14 @@ def speculator(
     draft: None for three layers of the target. cache: where the neighbours of PCG's groups are stored. Raises InputError for
     the method "ar", which drafts nothing, and for models that do not fit.
     """
-    kept: _Kept | None = target.__dict__.get(KEPT)
-    alike = settings.with_(seed=0)
-    if kept is None or (kept.settings, kept.vocabulary) != (alike, vocabulary) or kept.draft is not draft:
+    made_for, kept = (settings.with_(seed=0), vocabulary, id(draft)), target.__dict__.get(KEPT, (None, None, None))
+    if kept[0] != made_for:
         rule = _rule(target, settings, vocabulary, cache or CACHE)
         depth = target.config.num_hidden_layers
         drafting = layer_subset(target, untrained_layers(depth)).to(target.device) if draft is None else draft
         made = SpeculativeGenerate(target, drafting, vocabulary, rule, settings.lookahead)
-        kept = target.__dict__[KEPT] = _Kept(alike, vocabulary, draft, made)
-    return kept.speculator.bound(settings.seed, streamer)
+        kept = target.__dict__[KEPT] = made_for, draft, made  # the draft stays, or another one could get its id
+    return kept[2].bound(settings.seed, streamer)
 
 
 def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary, cache: Path) -> Rule:
