@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pcg.experiments.unit import Record, Result, Unit
+from pcg.experiments.unit import Record, Unit
 from pcg.experiments.worker import Sounding, WorkerSpec, context
+from tests.experiments.synthetic import record
 
 GRID = """
 name: mine
@@ -24,29 +25,12 @@ class Parrot:
         if len(self._calls) == self._interrupt_at:
             raise KeyboardInterrupt
         self._calls.append(unit)
-        drafts = unit.settings.method != "ar"
-        result = Result(
-            tokens=(1,) * 50,
-            heard=unit.utterance.text,
-            words=(0, 5),
-            characters=(0, 20),
-            similarity=0.9,
-            dnsmos=3.0,
-            rounds=20 if drafts else 50,
-            drafted=60 if drafts else 0,
-            accepted=30 if drafts else 0,
-            tested=(20, 15, 10) if drafts else (),
-            accepted_at=(15, 10, 5) if drafts else (),
-            trials=0,
-            hit_limit=False,
-            swapped=0.5 if unit.condition.swap else 0.0,
-            mel_distance=2.0 if unit.condition.swap else None,
-            audio_seconds=1.0,
-            decoding_seconds=0.1,
-            wall_seconds=0.2,
-        )
+        figures = {"drafted": 60, "accepted": 30, "tested": (20, 15, 10), "accepted_at": (15, 10, 5)}
+        drafts = figures if unit.settings.method != "ar" else {}
+        swapped = {"swapped": 0.5, "mel_distance": 2.0} if unit.condition.swap else {}
+        made = record(unit.condition, unit.utterance.text, 0, 5, **drafts, **swapped)
         facts = context(self._spec.device, "float32", 1, workers, {"WER, CER": self._spec.judge})
-        return Record(unit, result, facts | {"model": "tiny", "voice": self._spec.voice_id})
+        return Record(unit, made.result, facts | {"model": "tiny", "voice": self._spec.voice_id})
 
     def sound(self, unit: Unit) -> Sounding:
         return Sounding(np.zeros(1600, np.float32), 16_000, (1,) * 5)

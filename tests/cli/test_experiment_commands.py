@@ -8,7 +8,6 @@ import pytest
 from pcg.cli import main
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import WorkerSpec
-from pcg.settings import Settings
 from tests.cli.conftest import GRID, Parrot
 
 MORE = GRID.replace("sd}]", "sd}, {name: PCG, method: pcg, theta: 0.4}]")
@@ -33,12 +32,6 @@ def test_swap_leaves_out_mel_groups_where_mel_is_what_was_asked_for(where, calls
     assert len(calls) == 2 * (1 + 2 * 2)
     assert {unit.condition.swap.similarity for unit in calls if unit.condition.swap} == {"mel"}
     assert "Mel group" in capsys.readouterr().out
-
-
-def test_the_theta_of_the_page_is_among_those_of_the_swap(where, calls, capsys):
-    assert main(["swap", "--sentences", "1", "--json", *where]) == 0
-    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["table"]["rows"]
-    assert Settings().theta in [row["theta"] for row in rows]
 
 
 def test_a_rerun_does_only_what_is_missing(where, grid, calls, capsys):
@@ -128,11 +121,4 @@ def test_bad_input_is_one_sentence_and_no_unit_is_done(where, calls, capsys, arg
     captured = capsys.readouterr()
     assert named in captured.err
     assert len(captured.err.strip().splitlines()) == 1
-    assert not calls
-
-
-def test_a_grid_that_is_wrong_is_one_sentence(where, grid, calls, capsys):
-    grid.write_text(GRID.replace("method: sd", "method: magic"))
-    assert main(["experiment", "run", str(grid), *where]) == 2
-    assert "method" in capsys.readouterr().err
     assert not calls

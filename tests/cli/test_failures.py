@@ -14,13 +14,6 @@ from tests.experiments.synthetic import CONTEXT, record
 
 
 @pytest.fixture
-def model(tiny_voice_folder, monkeypatch, tmp_path):
-    monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path / "cache")
-    monkeypatch.setattr("pcg.errors.LOG", tmp_path / "cache" / "errors.log")
-    return str(tiny_voice_folder)
-
-
-@pytest.fixture
 def commands(model, tmp_path):
     """What writes a user's file, by the option that names it."""
     from pcg.experiments.grids import ar
@@ -69,7 +62,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(commands, tmp_path,
     assert not list(there.iterdir())
 
 
-def test_an_error_that_nobody_foresaw_is_one_sentence_with_a_reference(model, monkeypatch, capsys):
+def test_an_error_that_nobody_foresaw_is_one_sentence_with_a_reference(model, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("pcg.errors.LOG", tmp_path / "cache" / "errors.log")
     monkeypatch.setattr("pcg.text.reading.check_text", lambda text: 1 / 0)
     said = refused(["speak", "hello", "--model", model], capsys)
     found = re.fullmatch(r"pcg: Unexpected ZeroDivisionError; see reference ([0-9a-f]{8}) in cache/errors\.log\.\n", said)

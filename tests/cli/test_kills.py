@@ -106,25 +106,3 @@ def test_an_experiment_that_is_killed_twenty_times_ends_as_one_that_is_not(lab: 
     assert results(lab, "killed") == truth
     assert temporaries(lab / "cache") == temporaries(lab / "killed") == []
     assert [path.name for path in (lab / "killed").iterdir()] == ["results.sqlite"]
-
-
-@pytest.mark.slow
-def test_a_sound_is_whole_or_not_there_whenever_its_command_is_killed(lab: Path, tiny_voice_folder: Path) -> None:
-    (lab / "sounds").mkdir()
-    out = lab / "sounds" / "a.wav"
-    words = ["speak", "hello, is this one sentence?", "--model", str(tiny_voice_folder), "--method", "sd", "--out", str(out)]
-    takes = finish(lab, words)
-    truth = out.read_bytes()
-    moments = random.Random(1)
-    whole, left = 0, 0
-    for number in range(KILLS):
-        out.unlink(missing_ok=True)
-        kill(lab, words, None if number % 5 == 0 else moments.uniform(0.2 * takes, 1.2 * takes))
-        whole += out.exists()
-        left += bool(temporaries(out.parent))
-        assert not out.exists() or out.read_bytes() == truth
-    assert 0 < whole < KILLS
-    assert left >= KILLS // 5
-    finish(lab, words)
-    assert out.read_bytes() == truth
-    assert [path.name for path in out.parent.iterdir()] == ["a.wav"]

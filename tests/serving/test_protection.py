@@ -116,15 +116,11 @@ def test_every_path_but_that_of_uploads_has_the_small_limit(ask, folder):
             assert sent("POST", path, content=body).status_code == 413
 
 
-def test_an_upload_is_kept_whole_and_alone(ask, folder):
+def test_an_upload_is_kept_whole_and_alone_and_one_that_is_too_large_leaves_nothing(ask, folder):
+    assert ask(server(folder))("POST", UPLOAD, content=chunks(21)).status_code == 413
+    assert list(folder.iterdir()) == []
     assert ask(server(folder))("POST", UPLOAD, content=chunks(20)).text == "10000"
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["sound.wav"]
-
-
-def test_an_upload_that_is_too_large_leaves_nothing(ask, folder):
-    answer = ask(server(folder))("POST", UPLOAD, content=chunks(21))
-    assert answer.status_code == 413
-    assert list(folder.iterdir()) == []
 
 
 def test_a_visitor_has_a_share_of_every_hour(ask, folder, monkeypatch):
@@ -151,16 +147,12 @@ def test_the_folder_has_a_quota_and_is_swept(ask, folder, monkeypatch):
     assert not (folder / "old.wav").exists()
 
 
-def test_a_disk_that_is_nearly_full_takes_nothing(ask, folder):
-    answer = ask(server(folder, replace(SMALL, free=1 << 62)))("POST", UPLOAD, content=b"x")
-    assert answer.status_code == 507
-    assert answer.text == "The disk of this server is nearly full: nothing was kept."
-
-
 def test_a_full_disk_is_one_sentence(ask, folder, monkeypatch):
     def full(**options):
         raise OSError(28, "No space left on device")
 
+    answer = ask(server(folder, replace(SMALL, free=1 << 62)))("POST", UPLOAD, content=b"x")
+    assert (answer.status_code, answer.text) == (507, "The disk of this server is nearly full: nothing was kept.")
     monkeypatch.setattr(protection, "TemporaryFile", full)
     answer = ask(server(folder))("POST", UPLOAD, content=b"x")
     assert (answer.status_code, answer.text) == (507, "The disk of this server is full: nothing was kept.")
