@@ -50,12 +50,8 @@ def last(speech: Iterator[Round | Sound | Take]) -> Take:
     return take
 
 
-@pytest.mark.parametrize(("in_turns", "batch"), [(False, RunningBatch), (True, RunningBatch), (False, DeviceBatch)])
-def test_what_many_callers_get_is_what_each_would_get_alone(
-    in_turns: bool, batch: type, synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More takes than rows, of all methods and with chunks and pauses, each from a thread of its own; also as on a GPU."""
-    monkeypatch.setattr("pcg.serving.speech_service.RunningBatch", batch)
+def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More takes than rows, of all methods and with chunks and pauses, each from its own thread; in turns, and as on a GPU."""
     wishes = [
         ("hello", Settings("ar", seed=1)),
         (WORDS, Settings("sd", seed=2, lookahead=5)),
@@ -65,16 +61,18 @@ def test_what_many_callers_get_is_what_each_would_get_alone(
         ("one sentence", Settings("sd", seed=6, sampler="ras")),
         (WORDS, Settings("sd", seed=7, lookahead=6)),
     ]
-    service = SpeechService(synthesizer, rows=3, positions=POSITIONS, in_turns=in_turns)
-    with ThreadPoolExecutor(len(wishes)) as pool:
-        takes = list(pool.map(lambda wish: last(service.speak(*wish, "one")), wishes))
-    service.close()
-    for (text, settings), take in zip(wishes, takes, strict=True):
-        alone = synthesizer.take(text, settings, "one")
-        assert (take.tokens, take.pauses, take.hit_limit) == (alone.tokens, alone.pauses, alone.hit_limit)
-        assert [r.drafted for r in take.rounds] == [r.drafted for r in alone.rounds]
-        assert np.array_equal(take.audio, alone.audio)
-        assert 0 < take.prefill_ms < 1e3 * take.wall_seconds
+    apart = [synthesizer.take(*wish, "one") for wish in wishes]
+    for in_turns, batch in ((False, RunningBatch), (True, RunningBatch), (False, DeviceBatch)):
+        monkeypatch.setattr("pcg.serving.speech_service.RunningBatch", batch)
+        service = SpeechService(synthesizer, rows=3, positions=POSITIONS, in_turns=in_turns)
+        with ThreadPoolExecutor(len(wishes)) as pool:
+            takes = list(pool.map(lambda wish: last(service.speak(*wish, "one")), wishes))  # noqa: B023
+        service.close()
+        for alone, take in zip(apart, takes, strict=True):
+            assert (take.tokens, take.pauses, take.hit_limit) == (alone.tokens, alone.pauses, alone.hit_limit)
+            assert [r.drafted for r in take.rounds] == [r.drafted for r in alone.rounds]
+            assert np.array_equal(take.audio, alone.audio)
+            assert 0 < take.prefill_ms < 1e3 * take.wall_seconds
 
 
 def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> None:
