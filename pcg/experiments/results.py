@@ -22,6 +22,7 @@ SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS"
 GROUPS = {"cosine": "cosine", "mel": "Mel"}
 # Fields of a context that may differ between two records whose times are compared.
 NOT_THE_MACHINE = ("date", "judges")
+BLOCK = 10
 
 
 @lru_cache(maxsize=1024)
@@ -279,6 +280,16 @@ class Summary:
             return (Sums(self.sums.columns[:0]),) * 2
         return self.results.sums(self.condition, baseline, timed=True)
 
+    @property
+    def over_blocks(self) -> Estimate | None:
+        """Speed over AR, with an interval over blocks of BLOCK utterances in the order in which they were said: a machine's
+        speed changes from block to block. None for fewer than three blocks."""
+        sums = self.with_baseline
+        if len(sums[0]) <= 2 * BLOCK:
+            return None
+        starts = np.arange(0, len(sums[0]), BLOCK)
+        return estimate(speedup, *(Sums(np.add.reduceat(each.columns, starts)) for each in sums))
+
     @cached_property
     def change(self) -> "Difference | None":
         """The difference to AR; None for AR itself, and where it has no records."""
@@ -323,6 +334,7 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),
+    "speedup_over_blocks": lambda s: s.over_blocks,
     "wall_speedup": lambda s: estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *s.with_baseline),
     "tokens_per_second": lambda s: float(s.sums.total.ratio("tokens", "decoding")) if s.spoken else None,
     # Work per second of audio: of the decoding loop, and all.

@@ -13,6 +13,7 @@ from pcg.experiments import papers
 from pcg.experiments.claims import TWISTERS, claims
 from pcg.experiments.papers import DIFFERS, PCG_SSD_BETA, Quoted
 from pcg.experiments.results import (
+    BLOCK,
     CONTROL,
     Difference,
     Results,
@@ -127,6 +128,7 @@ def _ssd_tables(row: Summary) -> Quoted | None:
 
 SETTING = Column("setting", words=True, value=lambda row: row.name)
 N, SPEEDUP = of("n", "utterances"), of("speed-up", "speedup", 2, suffix="x")
+BLOCKS = of(f"speed-up, over blocks of {BLOCK}", "speedup_over_blocks", 2, suffix="x")
 CALLS = of("tokens per target call", "mean_acceptance_length", 2)
 TESTED = of("accepted of tested %", "acceptance_of_tested", 0, 100)
 DRAFTED = of("accepted of drafted %", "acceptance_rate", 1, 100)
@@ -233,7 +235,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
         _claims(results, summaries),
         pivot(
             "overview", "Speed, acceptance and words", results, family,
-            (SETTING, N, SPEEDUP, CALLS, TESTED, NLL_CHANGE, WER, WER_CHANGE, ruled_out(family)),
+            (SETTING, N, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, WER, WER_CHANGE, ruled_out(family)),
             "Speed-up: tokens per second of the decoding loop over AR. NLL: -log of a token's probability under the target. "
             "Points: less AR on the same utterances. p: one-sided paired t-test against the margin that was stated beforehand, "
             "adjusted for all rows (Holm), at 2.5 %; power: how often it would tell so if there were no difference.",

@@ -150,6 +150,18 @@ def test_what_has_no_number_is_none() -> None:
         Summary(Results([record(AR, 0)]), SD)
 
 
+def test_an_interval_over_blocks_sees_what_the_machine_does_from_block_to_block() -> None:
+    """A machine on which drafting pays in every second block only: utterances of both kinds are many, blocks are few."""
+    paying = [record(SD, i, speed=200 if i // 10 % 2 else 100) for i in range(60)]
+    mixed = [record(SD, i, speed=200 if i % 2 else 100) for i in range(60)]
+    base = [record(AR, i, speed=100) for i in range(60)]
+    apart, even = (by_name([*base, *of])["SD"] for of in (paying, mixed))
+    assert apart.speedup_over_blocks.value == apart.speedup.value == even.speedup.value
+    assert apart.speedup_over_blocks.high - apart.speedup_over_blocks.low > 0.3
+    assert even.speedup_over_blocks.high - even.speedup_over_blocks.low < 0.01
+    assert by_name([*base[:20], *paying[:20]])["SD"].speedup_over_blocks is None
+
+
 def test_a_swap_has_no_speed() -> None:
     swap = Condition("swap", Settings("ar"), swap=Swap(0.5))
     records = [record(AR, 0), record(swap, 0, errors=3, swapped=0.9, mel_distance=4.0)]
