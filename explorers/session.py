@@ -9,12 +9,12 @@ import numpy as np
 
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError
-from pcg.settings import METHODS, Settings
+from pcg.settings import Settings
 from pcg.take import Take, pack_take, unpack_take
 from pcg.text.prompt import Reference
 
-CARDS = METHODS
 GONE = "This take is no longer kept: generate it again."
+NO_TAKE = "There is no take yet: generate one first."
 LONGEST_SECONDS = 1800.0
 REMEMBERED = 24
 FEWEST_TOKENS = 10

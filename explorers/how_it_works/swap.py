@@ -11,7 +11,7 @@ import numpy as np
 from gradio.components import Component
 
 from explorers.judging import Judges
-from explorers.session import Session, ShownTake
+from explorers.session import NO_TAKE, Session, ShownTake
 from explorers.shared import controls
 from explorers.shared.readout import message_html, percent, table_html
 from explorers.shared.terms import explained, term_html
@@ -27,7 +27,6 @@ from pcg.take import Take
 from pcg.text.prompt import Reference
 
 ORIGINAL, SWAPPED, CONTROL = "original", "swapped", "control"
-NO_TAKE = "There is no take yet: generate one first."
 CUT = "It ran to the length limit, before the end of the text."
 NOTE = "One utterance proves nothing. Over many, with intervals: python -m pcg swap."
 READY = "Choose theta, then swap."

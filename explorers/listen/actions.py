@@ -12,11 +12,10 @@ from time import perf_counter
 import numpy as np
 
 from explorers.session import Session, ShownTake, task_of
-from explorers.shared.readout import TITLES
 from pcg.audio import load_audio, raised, trim
-from pcg.errors import InputError, PCGError, counted
+from pcg.errors import PCGError, counted
 from pcg.serving.speech_service import Speech, SpeechService
-from pcg.settings import METHODS, Settings
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import LONGEST_FILE_SECONDS
 from pcg.take import Round, Sound, Take
@@ -30,15 +29,12 @@ LONGEST_IN_TURNS = 600
 NEWEST = 12
 """Pieces of live sound that are sent, some six seconds: all pieces of minutes would hold the page up."""
 ALL = "all"
-CHOICES = (ALL, *METHODS)
 RECORDING = "your recording"
 CLIPPED, MOST_CLIPPED = 0.999, 0.005
 NARROW_HERTZ, NARROW_SHARE = 3_700, 1e-5
 EMPTY = "Type an English text first."
 PREPARING = "The page warms up; at its very first start this can take a minute. The takes on this page can be played meanwhile."
 Speaking = Generator[Round | Sound | Take, None, None]
-Keep = Callable[[Take, Reference | None], Path]
-"""Writes a take, and its reference if a visitor's recording is the voice."""
 Transcribe = Callable[[np.ndarray], str]
 """Samples [N] at the rate of the codec -> the words."""
 
@@ -54,14 +50,6 @@ class Request:
     recording: str | None = None
     transcript: str = ""
     consent: bool = False
-
-    def methods(self, synthesizer: Synthesizer) -> tuple[str, ...]:
-        """The methods to generate, in the order of METHODS."""
-        if self.method not in CHOICES:
-            raise InputError("method", str(self.method)[:40], "one of " + ", ".join(CHOICES))
-        if self.method != ALL:
-            synthesizer.decoder.check_method(self.method)
-        return tuple(name for name in synthesizer.methods if self.method in (ALL, name) or name == "ar")
 
     def speaker(
         self, synthesizer: Synthesizer, transcribe: Transcribe | None = None
@@ -95,16 +83,6 @@ class Live:
     calls: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
 
-    def add(self, event: Round | Sound) -> bool:
-        """Add an event; return whether a listener waits for it, as for the first sound."""
-        if isinstance(event, Round):
-            self.calls.append(len(event.tokens))
-            return False
-        if self.sounding and len(event.samples):
-            samples = (event.samples.clip(-1, 1) * 32767).astype("<i2")
-            self.pieces.append(base64.b64encode(samples.tobytes()).decode("ascii"))
-        return self.sounding and len(self.pieces) == 1
-
     def to_json(self, run: int, status: str) -> str:
         """For the page: the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
         first = max(0, len(self.pieces) - NEWEST)
@@ -127,11 +105,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Speaker:
-    """Generates the takes: `keep` writes a take into a file; `transcribe` recognises the words of a recording. service:
-    where the takes of all visitors wait for one another, if there is one."""
+    """Generates the takes: `keep` writes a take into a file, with its reference if a visitor's recording is the voice;
+    `transcribe` recognises the words of a recording. service: where the takes of all visitors wait for one another."""
 
     synthesizer: Synthesizer
-    keep: Keep
+    keep: Callable[[Take, Reference | None], Path]
     transcribe: Transcribe | None = None
     service: SpeechService | None = None
 
@@ -153,12 +131,15 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     begun, synthesizer = perf_counter(), speaker.synthesizer
     if not without_pauses(request.text).strip():
         raise PCGError(EMPTY)
-    text, methods = check_text(request.text), request.methods(synthesizer)
+    text = check_text(request.text)
+    if request.method != ALL:
+        synthesizer.decoder.check_method(request.method)
+    methods = tuple(name for name in synthesizer.methods if request.method in (ALL, name) or name == "ar")
     voice, reference, recognised = request.speaker(synthesizer, speaker.transcribe)
     said = (text, voice, reference)
     session = session.with_marks(task_of(*said, request.settings), methods)
     first = request.method if request.method in methods else "pcg" if "pcg" in methods else methods[-1]
-    yield Step(session, f"{TITLES[first][0]} begins.", changed=True, recognised=recognised)
+    yield Step(session, f"{first.upper()} begins.", changed=True, recognised=recognised)
     yield from _speak_turn(speaker, [first], request.settings, said, session, sounding=True)
     in_turns = speaker.service is not None and len(text) <= LONGEST_IN_TURNS
     for turn in [methods] if in_turns else [[method] for method in methods]:
@@ -166,7 +147,7 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
         for take in takes:
             sound = speaker.keep(take, reference) if len(take.audio) else None
             session = session.with_take(ShownTake.of(take, sound, reference))
-        names = ", ".join(TITLES[method][0] for method in methods[: methods.index(turn[-1]) + 1])
+        names = ", ".join(method.upper() for method in methods[: methods.index(turn[-1]) + 1])
         yield Step(session, f"{names} in {perf_counter() - begun:.1f} s.", changed=True)
 
 
@@ -209,17 +190,22 @@ def _speak_turn(
 
 
 def _grown(speech: Speech | Speaking, live: Live) -> Iterator[Take | None]:
-    """Let `live` grow to the end of `speech`; report the first sound and the take at once, all else now and then.
-
-    Making sound slows down what is timed, so while a service decodes, no more is made than a listener needs.
-    """
+    """Let `live` grow to the end of `speech`; report the first sound and the take at once, all else now and then."""
     reported, until = perf_counter(), 0.0
     live.calls = []
     for event in speech:
+        first = False
+        if isinstance(event, Round):
+            live.calls.append(len(event.tokens))
+        elif isinstance(event, Sound) and live.sounding and len(event.samples):
+            samples = (event.samples.clip(-1, 1) * 32767).astype("<i2")
+            live.pieces.append(base64.b64encode(samples.tobytes()).decode("ascii"))
+            first = len(live.pieces) == 1
         live.ended = isinstance(event, Take)
-        if live.ended or live.add(event) or perf_counter() - reported >= PROGRESS_SECONDS:
+        if live.ended or first or perf_counter() - reported >= PROGRESS_SECONDS:
             yield event if isinstance(event, Take) else None
             reported = perf_counter()
+        # Making sound slows down what is timed: while a service decodes, no more is made than a listener needs.
         if isinstance(event, Sound) and isinstance(speech, Speech):
             until = max(until, perf_counter()) + len(event.samples) / event.sample_rate
             while perf_counter() < until - AHEAD_SECONDS and speech.decoding(AHEAD_SECONDS / 10):
@@ -249,7 +235,7 @@ def recording_note(synthesizer: Synthesizer, recording: str | None) -> str:
 
 def stopped(session: Session | None) -> str:
     """Name the takes that a stopped run has finished. session: that of the run, None before it began."""
-    fresh = [TITLES[key][0] for key in session.cards if key not in session.outdated] if session else []
+    fresh = [key.upper() for key in session.cards if key not in session.outdated] if session else []
     return f"Stopped. Finished: {', '.join(fresh)}." if fresh else "Stopped before a take was finished."
 
 

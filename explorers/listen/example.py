@@ -12,7 +12,7 @@ from explorers.how_it_works.swap import versions_of
 from explorers.judging import Judges
 from explorers.session import Session, ShownTake
 from pcg.audio import load_audio, write_wav
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError
 from pcg.files import check_checksums, write_checksums, write_json
 from pcg.metrics.intelligibility import read_sentences, word_errors
 from pcg.places import ASSETS
@@ -119,21 +119,17 @@ def read_example(folder: Path) -> Example | None:
     if not folder.is_dir():
         return None
     check_checksums(folder)
-    try:
-        content = json.loads((folder / "example.json").read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
-        session, heard = Session(), {}
-        for method in METHODS:
-            written, sound = content["takes"][method], folder / f"{method}.wav"
-            take = read_take(written, load_audio(sound, int(written["sample_rate"])))
-            session = session.with_take(replace(ShownTake.of(take, sound), recorded=True))
-            if method in content["verdicts"]:
-                heard[sound] = str(content["verdicts"][method]["heard"])
-        idea = content["idea"]
-        sounds = [folder / version["file"] for version in idea["versions"]] if idea else []
-    except (OSError, ValueError, KeyError, TypeError, InputError) as error:
-        raise AssetError(f"The example in {folder} is missing or damaged ({type(error).__name__}: {error}).") from error
+    content = json.loads((folder / "example.json").read_text(encoding="utf-8"))
+    if content["format"] != FORMAT:
+        raise AssetError(f"The example in {folder} has the format {content['format']!r}, not {FORMAT}.")
+    session, heard, idea = Session(), {}, content["idea"]
+    for method in METHODS:
+        written, sound = content["takes"][method], folder / f"{method}.wav"
+        take = read_take(written, load_audio(sound, int(written["sample_rate"])))
+        session = session.with_take(replace(ShownTake.of(take, sound), recorded=True))
+        if method in content["verdicts"]:
+            heard[sound] = str(content["verdicts"][method]["heard"])
+    sounds = [folder / version["file"] for version in idea["versions"]] if idea else []
     pairs = ["", *(f"pair-{i}-" for i in range(content["pairs"]))]
     sounds += [folder / f"{pair}{method}.wav" for pair in pairs for method in ("ar", "pcg")]
     return Example(replace(session, heard=heard), idea, tuple(sounds))

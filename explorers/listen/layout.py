@@ -15,10 +15,10 @@ from gradio.components import Component
 from explorers.errors import page_error, plain, showing_errors
 from explorers.judging import Judges, judge_takes
 from explorers.listen import share
-from explorers.listen.actions import ALL, CHOICES, Request, Speaker, generate, recording_note, stopped
+from explorers.listen.actions import ALL, Request, Speaker, generate, recording_note, stopped
 from explorers.listen.example import Example
 from explorers.listen.value import stage_value, study_of
-from explorers.session import CARDS, Session, Turn
+from explorers.session import Session, Turn
 from explorers.shared.controls import (
     DECODING,
     PRIVATE,
@@ -35,7 +35,7 @@ from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu
 from pcg.errors import PCGError
 from pcg.saved_take import Origin, Stored
 from pcg.serving.speech_service import SpeechService
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
 from pcg.text.prompt import Reference
@@ -79,7 +79,7 @@ def create_listen(
 ) -> "Listen":
     """Lay the tab out within `page`, which is being built. session: holds a Session, at first that of the `example`;
     load_judges: called when there is something to transcribe; voice_ids: the names of the voice in the shipped results."""
-    in_hand = gr.Radio(list(CARDS), value="pcg", label="Chosen take", visible=False)
+    in_hand = gr.Radio(list(METHODS), value="pcg", label="Chosen take", visible=False)
     shown = session.value.cards["pcg"].take if example else None
     controls = _controls(synthesizer, shown.settings if shown else Settings(), shown.text if shown else "")
     codec = synthesizer.voice.codec
@@ -98,7 +98,7 @@ def create_listen(
     cache, on_cpu = Path(stage.GRADIO_CACHE), not is_lent() and synthesizer.voice.device == "cpu"
     service = None
     if on_cpu:  # a GPU decodes one take at a time, as a running batch has no CUDA graphs
-        rows, waiting = AT_ONCE * len(CARDS), VISITORS * len(CARDS)
+        rows, waiting = AT_ONCE * len(METHODS), VISITORS * len(METHODS)
         service = SpeechService(synthesizer, rows, POSITIONS, waiting=waiting, in_turns=True)
 
     def keep(take: Take, reference: Reference | None) -> Path:
@@ -144,7 +144,7 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
             made["transcript"] = gr.Textbox("", label="Transcript", info=TRANSCRIPT, lines=2, elem_id="transcript")
             made["consent"] = gr.Checkbox(label="The speaker agrees to the imitation of this voice.", elem_id="consent")
         made["note"] = gr.HTML("", apply_default_css=False, elem_id="recording-note")
-    made["method"] = gr.Radio(list(CHOICES), value=ALL, label="Method", visible=False)
+    made["method"] = gr.Radio([ALL, *METHODS], value=ALL, label="Method", visible=False)
     return made
 
 
@@ -180,7 +180,7 @@ class Listen:
             settings = Settings("pcg", **{name: named.pop(name) for name in TUNED})
             request = Request(**named, settings=settings)
             hand = hand if request.method == ALL else request.method
-            seconds = lambda request, *_: gpu_seconds(request.text, len(CARDS) + 1)  # noqa: E731
+            seconds = lambda request, *_: gpu_seconds(request.text, len(METHODS) + 1)  # noqa: E731
             with closing(on_gpu(partial(generate, self.speaker), seconds)(request, session)) as steps:
                 for step in steps:
                     if turn.number != number:  # A knob has moved on.
@@ -228,7 +228,7 @@ class Listen:
     def choose(self, session: Session, event: gr.EventData) -> Updates:
         """Take a card's take in hand."""
         key = event_values(event).get("key")
-        if key not in CARDS:
+        if key not in METHODS:
             return {self.in_hand: gr.skip()}
         session = session if session.held is None else replace(session, held=None)
         return {self.in_hand: key, self.session: session, self.stage: self.value(session, key)}

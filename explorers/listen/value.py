@@ -12,20 +12,21 @@ from PIL import Image
 
 from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
-from explorers.session import CARDS, Session, ShownTake
-from explorers.shared.readout import KNOBS, TITLES
+from explorers.session import Session, ShownTake
 from explorers.shared.verdict import Measured, winner_lines
 from pcg.analysis.audition import FRAME_SECONDS, log_mel_db
 from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.metrics.intelligibility import comparable, misheard_words, word_errors
 from pcg.saved_take import Origin
+from pcg.settings import METHODS
 from pcg.spoof.detectors import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Round
 from pcg.text.reading import at_pauses, without_pauses
 
 DIGITS = 4
+KNOBS = {"ar": (), "sd": ("lookahead",), "ssd": ("beta", "lookahead"), "pcg": ("theta", "lookahead")}
 QUIETEST_DB, LOUDEST_DB = -75.0, -5.0
 WIDEST = 16_000
 """Frames of a mel picture: WebP knows none that is wider than 16,383 pixels."""
@@ -49,7 +50,7 @@ def stage_value(
     key: the card that a visitor listens to; study: of the take in hand, by `study_of`; note: on a take by a link, escaped.
     """
     hand, newest = session.in_hand(key), session.history[::-1]
-    lanes = {name: session.cards[name] for name in CARDS if name in session.cards}
+    lanes = {name: session.cards[name] for name in METHODS if name in session.cards}
     held = [shown for shown in newest if shown.number == session.held]
     if held and held[0] not in lanes.values():
         lanes["kept"] = held[0]
@@ -62,7 +63,7 @@ def stage_value(
         return {
             "number": shown.number,
             "recorded": shown.recorded,
-            "title": f"{TITLES[settings.method][0]}, seed {settings.seed}",
+            "title": f"{settings.method.upper()}, seed {settings.seed}",
             "method": settings.method,
             "text": take.text,
             "voice": take.voice,
@@ -83,7 +84,7 @@ def stage_value(
         return {
             **row(shown),
             "key": name,
-            "name": TITLES[name][0] if name in TITLES else f"#{shown.number}",
+            "name": name.upper() if name in METHODS else f"#{shown.number}",
             "outdated": name in session.outdated,
             "cut": take.hit_limit,
             "speed": round(take.tokens_per_second),
@@ -126,7 +127,7 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
     here = {name: ratio for name, ratio in ratios.items() if name != "ar" and ratio is not None}
     if here:
         best = max(here, key=lambda name: here[name])
-        wins = f"{TITLES[best][0]} is {here[best]:.2f} times as fast as AR" if here[best] > 1 else "no rule is faster than AR"
+        wins = f"{best.upper()} is {here[best]:.2f} times as fast as AR" if here[best] > 1 else "no rule is faster than AR"
         lines.append(f"On this sentence {wins}.")
     return lines
 

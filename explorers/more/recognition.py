@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR, axis, layout
 from explorers.errors import showing_errors
-from explorers.session import Session
+from explorers.session import NO_TAKE, Session
 from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html, percent
 from explorers.shared.terms import explained, term_html
@@ -34,7 +34,6 @@ HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
 LONGEST_SECONDS, MOST_FRAMES = 600, 3000
 PROMPT = "Upload or record a sound, or use a take of this page."
 NO_SOUND = "There is no sound to transcribe: upload or record one, or use a take of this page."
-NO_TAKE = "There is no take yet: generate one first."
 HEADING = """<header class="title"><h2>Recognition<small>self-speculative, by CTC and a language model</small></h2>
 <p>The CTC head of the encoder drafts a text. If every frame is certain, the draft is the transcript. Otherwise the language
 model verifies it in one pass, and decodes on its own from the first rejected token.</p></header>"""

@@ -25,10 +25,7 @@ DECODING = "decoding"
 """The queue of everything that is timed: one at a time."""
 PRIVATE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that changes the page alone."""
-SIMILARITY_NAMES = {
-    "cosine": "embedding (cosine)",
-    "mel": "sound (mel)",
-}
+SIMILARITY_NAMES = {"cosine": "embedding (cosine)", "mel": "sound (mel)"}
 LENGTH = """text => {
   const [count, most] = [[...text.trim()].length, MOST];
   const [written, allowed] = [count, most].map((number) => number.toLocaleString("en"));
@@ -154,7 +151,6 @@ def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
     return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
 
 
-SHARED = ("text", "voice", "similarity", "theta", "lookahead", "beta", "temperature", "seed")
 # A slider refuses what lies beyond its ends, and those of the map may be narrower.
 TAKE_OVER = """(...values) => values.map((value, i) => {
   const [low, high] = ENDS[i];
@@ -168,8 +164,7 @@ def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: M
     The controls `own` take over the values of `form` when a visitor opens one of `tabs`, and give back what a visitor changes
     there. The browser does it.
     """
-    names = [name for name in SHARED if name in form and name in own]
-    here, there = [own[name] for name in names], [form[name] for name in names]
+    here, there = list(own.values()), [form[name] for name in own]
     ends = [[place.minimum, place.maximum] if isinstance(place, gr.Slider) else [None, None] for place in here]
     gr.on([tab.select for tab in tabs], None, there, here, js=TAKE_OVER.replace("ENDS", json.dumps(ends)), **PRIVATE)
     for mine, its in zip(here, there, strict=True):

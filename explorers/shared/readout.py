@@ -9,14 +9,6 @@ from explorers.errors import plain
 from pcg.errors import PCGError
 from pcg.synthesis.voice import Voice
 
-TITLES = {
-    "ar": ("AR", "autoregressive"),
-    "sd": ("SD", "speculative decoding"),
-    "ssd": ("SSD", "speech speculative decoding"),
-    "pcg": ("PCG", "principled coarse-graining"),
-}
-KNOBS = {"ar": (), "sd": ("lookahead",), "ssd": ("beta", "lookahead"), "pcg": ("theta", "lookahead")}
-
 LICENCES = {
     "CC-BY-NC-4.0": "CC BY-NC 4.0: non-commercial use only; sounds made with it carry this licence",
     "LicenseRef-NeuTTS-Open-1.0": "NeuTTS Open License 1.0: commercial use only below its threshold",

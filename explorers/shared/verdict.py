@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorers.session import CARDS
-from explorers.shared.readout import TITLES, percent
+from explorers.shared.readout import percent
 from pcg.places import ASSETS
-from pcg.settings import Settings
+from pcg.settings import METHODS, Settings
 
 SHIPPED = ASSETS / "results"
 ROWS = {
@@ -20,7 +19,7 @@ ROWS = {
     "floor": "original",
 }
 """The rows of the tables of results that have the page's settings; "floor": recordings."""
-NAMES = {name: TITLES[name][0] for name in CARDS} | {"membership": "the large model's top 50"}
+NAMES = {name: name.upper() for name in METHODS} | {"membership": "the large model's top 50"}
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import gradio as gr
 from gradio_client import Client
 
-from explorers.session import CARDS
+from pcg.settings import METHODS
 
 
 def in_hand() -> gr.Radio:
     """What tells a panel which card's take is in hand."""
-    return gr.Radio(list(CARDS), value="pcg", visible=False, label="Method")
+    return gr.Radio(list(METHODS), value="pcg", visible=False, label="Method")
 
 
 def serve(app: gr.Blocks, **options: object) -> Iterator[str]:
