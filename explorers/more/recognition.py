@@ -80,7 +80,7 @@ def record_of(judge: str, result: Recognition, words: Sequence[Word] | None = No
     """Return the text and the figures, ready for JSON: the last step that any part needed, and seconds of sound per second of
     work, None without speech."""
     needed = [stage for stage in STAGES if any(part.stage == stage for part in result.parts)]
-    rtfx = 1000 * result.seconds / sum(part.times.total for part in result.parts) if result.parts else None
+    rtfx = 1000 * result.seconds / sum(sum(part.milliseconds.values()) for part in result.parts) if result.parts else None
     wer = None if words is None else round(error_rate(words), 6)
     figures = {"seconds": round(result.seconds, 3), "rtfx": rtfx and round(rtfx, 2), "wer": wer}
     return {"judge": judge, "text": result.text, "stage": needed[-1] if needed else None, **figures}
@@ -173,7 +173,7 @@ def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Reco
         return '<div class="transcript" role="status"><p class="said">The sound contains no speech.</p></div>'
     steps, chips, body = "", "", ""
     for step, name in STEPS.items():
-        steps += f"<div><dt>{name}</dt><dd>{sum(getattr(part.times, step) for part in result.parts):.1f} ms</dd></div>"
+        steps += f"<div><dt>{name}</dt><dd>{sum(part.milliseconds.get(step, 0.0) for part in result.parts):.1f} ms</dd></div>"
     for stage, name in STAGES.items():
         accepted = sum(part.stage == stage for part in result.parts)
         disabled = getattr(thresholds, stage, 0) is None

@@ -9,7 +9,7 @@ Steps 1 and 2 run in batches by length; what both refuse is gathered from all of
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
@@ -103,22 +103,6 @@ PRESETS = {"accurate": Thresholds(0.7, 0.2), "fast": Thresholds(3.0, 0.1), "ar":
 
 
 @dataclass(frozen=True)
-class Times:
-    """Milliseconds of wall time that each step took, an equal share of its batch's. search: among listed words
-    (`word_search`), which has no gate and reads no draft."""
-
-    encode: float = 0.0
-    gate: float = 0.0
-    verify: float = 0.0
-    go_on: float = 0.0
-    search: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.encode + self.gate + self.verify + self.go_on + self.search
-
-
-@dataclass(frozen=True)
 class Transcript:
     """The text of an utterance, and the step that decided it.
 
@@ -126,7 +110,8 @@ class Transcript:
     words. entropies `[T]`, nats, of every CTC frame.
     tokens: the text's tokens (of step 1 none, it has characters). hypothesis: the CTC draft's tokens, and likelihoods `[U]` of
     each if the language model read them. accepted: how many of these stand at the front of the text; accepted_text: the same as
-    text.
+    text. milliseconds: wall time of each step ("encode", "gate", "verify", "go_on"; "search" among listed words), a share
+    of its batch's.
     """
 
     text: str
@@ -138,7 +123,7 @@ class Transcript:
     likelihoods: Tensor = field(default_factory=lambda: torch.zeros(0))
     accepted: int = 0
     accepted_text: str = ""
-    times: Times = Times()
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def frame_entropies(log_probs: Tensor) -> Tensor:
@@ -236,7 +221,7 @@ def _transcript(recogniser: Recogniser, utterance: _Utterance) -> Transcript:
         likelihoods=reading.log_likelihoods.exp() if reading else torch.zeros(0),
         accepted=utterance.accepted,
         accepted_text=draft if utterance.stage == "ctc" else recogniser.text(accepted),
-        times=Times(**utterance.milliseconds),
+        milliseconds=utterance.milliseconds,
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pcg.asr.network import BLANK, CHARACTERS, CLASSES, spell
-from pcg.asr.self_speculative import BATCH_SECONDS, Recogniser, Times, Transcript, batches, frame_entropies, share
+from pcg.asr.self_speculative import BATCH_SECONDS, Recogniser, Transcript, batches, frame_entropies, share
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums
 from pcg.places import ASSETS
@@ -108,9 +108,9 @@ def transcribe_in_words(recogniser: Recogniser, samples: Sequence[Tensor], lexic
         encoded = time.perf_counter()
         texts = [next(iter(lexicon.search(h.log_probs)), h.draft) for h in heard]
         ended = time.perf_counter()
-        times = Times(encode=share(begun, encoded, len(group)), search=share(encoded, ended, len(group)))
+        spent = {"encode": share(begun, encoded, len(group)), "search": share(encoded, ended, len(group))}
         for index, h, text in zip(group, heard, texts, strict=True):
-            done[index] = Transcript(text, "words", h.draft, frame_entropies(h.log_probs).cpu(), times=times)
+            done[index] = Transcript(text, "words", h.draft, frame_entropies(h.log_probs).cpu(), milliseconds=spent)
     return [done[i] for i in range(len(samples))]
 
 

@@ -1,10 +1,10 @@
 """Clients that speak at once through a `SpeechService`, against the same takes one by one."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean, median
 from time import perf_counter
 
@@ -42,7 +42,10 @@ def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict
     codec included, where the system allows to choose it. Those at once take turns with the same ones one by one."""
     figures: dict[str, object] = {}
     sizes = sorted({*(size for size in CLIENTS if size < clients), clients})
-    with _one_core():
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if cores:  # threads that are started meanwhile share the core
+        os.sched_setaffinity(0, {max(cores)})
+    try:
         synthesizer.warm_up()
         service = SpeechService(synthesizer, rows=clients)
         for method in METHODS:
@@ -54,32 +57,23 @@ def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict
             print(f"{method}, rounds of one row: {rounds[1]:.0f} tokens/s", flush=True)
             print(*(SHOWN.format(**row) for row in rows), sep="\n", flush=True)
         service.close()
-    return figures
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Threads that are started meanwhile share it."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
     finally:
-        os.sched_setaffinity(0, cores)
+        if cores:
+            os.sched_setaffinity(0, cores)
+    return figures
 
 
 def _measure(service: SpeechService, requests: Sequence[Settings], repeats: int, decoding_speedup: float) -> dict[str, float]:
     """Return tokens/s of all requests together, speed-ups over one by one (streamed, with the sound made at the end, and of the
     rounds alone), seconds to the first sound (median and longest), and the slowest client over a lone one."""
+    synthesizer = service.synthesizer
     speedups: dict[bool, list[float]] = {True: [], False: []}
     first_sounds: list[float] = []
     rates, slowest = [], []
     for _ in range(repeats):
         for stream in (True, False):
-            lone = _one_by_one(service.synthesizer, requests, stream)
+            say = partial(synthesizer.speak, TEXT, voice=_speaker(synthesizer), stream=stream)
+            lone = [_time(partial(say, settings=each)) for each in requests]
             begun = perf_counter()
             together = _together(service, requests, stream)
             spent = perf_counter() - begun
@@ -102,7 +96,7 @@ def _measure(service: SpeechService, requests: Sequence[Settings], repeats: int,
 
 def _rounds_alone(synthesizer: Synthesizer, requests: Sequence[Settings]) -> float:
     """Tokens/s of a batch from when all prompts were read to the end of the first take."""
-    voice, speaker = synthesizer.voice, synthesizer.voice.reference(_name(synthesizer))
+    voice, speaker = synthesizer.voice, synthesizer.voice.reference(_speaker(synthesizer))
     batch, tokens = RunningBatch(voice.target, voice.draft, len(requests), POSITIONS), 0
     for each in requests:
         coins = torch.Generator().manual_seed(each.seed)
@@ -114,17 +108,12 @@ def _rounds_alone(synthesizer: Synthesizer, requests: Sequence[Settings]) -> flo
 
 
 def _together(service: SpeechService, requests: Sequence[Settings], stream: bool, text: str = TEXT) -> list[ClientTimes]:
-    name = _name(service.synthesizer)
+    say = partial(service.speak, text, voice=_speaker(service.synthesizer), stream=stream)
     with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(lambda each: _time(lambda: service.speak(text, each, name, stream=stream)), requests))
+        return list(pool.map(lambda each: _time(partial(say, settings=each)), requests))
 
 
-def _one_by_one(synthesizer: Synthesizer, requests: Sequence[Settings], stream: bool) -> list[ClientTimes]:
-    name = _name(synthesizer)
-    return [_time(lambda each=each: synthesizer.speak(TEXT, each, name, stream=stream)) for each in requests]
-
-
-def _name(synthesizer: Synthesizer) -> str:
+def _speaker(synthesizer: Synthesizer) -> str:
     return next(iter(synthesizer.voice.references))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from pcg.analysis.audition import mel_distance
 from pcg.audio import fade_ends, load_audio
@@ -37,7 +36,9 @@ def bench_codec(codec: Codec, path: Path, judge: Judge, transcript: str, repeats
     codes = codec.encode(wave)
     random = torch.randint(codec.codebook_size, codes.shape, generator=torch.Generator().manual_seed(0))
     trip, noise = (codec.decode(c).numpy()[: len(samples)] for c in (codes, random))
-    streamed, at_once = _streamed(codec, codes), fade_ends(codec.decode(codes).numpy(), rate)
+    stream, at_once = AudioStream(codec, codes[:0]), fade_ends(codec.decode(codes).numpy(), rate)
+    streamed = np.concatenate([*(stream.push(some.tolist()) for some in codes.split(PUSHED)), stream.finish()])
+    error = np.square(streamed - at_once).sum() / max(1e-12, np.square(at_once).sum())
     heard = judge.transcribe([samples, trip], rate)
     wer = [word_errors(transcript, h).rate if transcript else None for h in heard]
     if not transcript and heard[0].strip():
@@ -54,19 +55,10 @@ def bench_codec(codec: Codec, path: Path, judge: Judge, transcript: str, repeats
         "heard": heard,
         "wer_recording": wer[0],
         "wer_round_trip": wer[1],
-        "stream_error_db": round(_error_db(streamed, at_once), 1),
+        "stream_error_db": round(float(10 * np.log10(error + 1e-20)), 1),
         "stream_mel_distance": round(mel_distance(at_once, streamed, rate), 2),
         **{f"{name}_ms_per_second": round(ms / seconds, 1) for name, ms in spent.items()},
     }
     for name, value in figures.items():
         print(f"{name}: {value}")
     return figures
-
-
-def _streamed(codec: Codec, codes: Tensor) -> np.ndarray:
-    stream = AudioStream(codec, codes[:0])
-    return np.concatenate([*(stream.push(some.tolist()) for some in codes.split(PUSHED)), stream.finish()])
-
-
-def _error_db(heard: np.ndarray, wanted: np.ndarray) -> float:
-    return float(10 * np.log10(np.square(heard - wanted).sum() / max(1e-12, np.square(wanted).sum()) + 1e-20))

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
 from pcg.bench.shapes import copy_bandwidth, medians
@@ -22,7 +22,7 @@ from pcg.sampling import Plain
 from pcg.settings import Settings
 from pcg.synthesis.costs import LOOKAHEADS, TEXTS, method_figures, pooled, round_costs, rounded
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, find_draft, named_draft, names_beside, untrained_layers
+from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, find_draft, untrained_layers
 from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Prompt, Reference
 
@@ -65,12 +65,21 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     speeds = method_figures(every, costs, settings.lookahead)
     for method, row in speeds.items():
         row["expected"] = row["bound"] and round(costs.speed_up(row["mean_acceptance_length"], settings.lookahead), 4)
-        print(f"{method}: {_in_words(row)}", flush=True)
+        words = f"{method}: {row['tokens_per_second']:.0f} tokens/s, {row['speedup']:.2f}x AR"
+        if row["bound"] is not None:
+            words += f", E/R {row['expected']:.2f}x, bound {row['bound']:.2f}x, reached {row['bound_fraction']:.0%}"
+        accepted = accepted_in_words(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"])
+        print(words + (f"; {accepted}" if accepted else ""), flush=True)
     share = {
         m: sum(r.rule_ms for t in takes for r in t.rounds) / sum(t.decoding_ms for t in takes) for m, takes in turns.items()
     }
 
-    sound = first_sound_seconds(synthesizer, TEXT, name, settings, repeats)
+    def first_sound() -> None:
+        steps = synthesizer.speak(TEXT, settings, name, stream=True)
+        next(step for step in steps if isinstance(step, Sound))
+        steps.close()
+
+    sound = 1e-3 * medians({"first": first_sound}, repeats)["first"]
     print(f"first sound of a stream after {sound:.3f} s; PCG's rule takes {share['pcg']:.1%} of a round", flush=True)
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
@@ -128,25 +137,6 @@ def said_in_turns(
     return takes
 
 
-def first_sound_seconds(synthesizer: Synthesizer, text: str, voice: str, settings: Settings, repeats: int) -> float:
-    """Return the median time from the call to the first samples of a streamed take."""
-
-    def first() -> None:
-        steps = synthesizer.speak(text, settings, voice, stream=True)
-        next(step for step in steps if isinstance(step, Sound))
-        steps.close()
-
-    return 1e-3 * medians({"first": first}, repeats)["first"]
-
-
-def _in_words(row: dict[str, object]) -> str:
-    words = f"{row['tokens_per_second']:.0f} tokens/s, {row['speedup']:.2f}x AR"
-    if row["bound"] is not None:
-        words += f", E/R {row['expected']:.2f}x, bound {row['bound']:.2f}x, reached {row['bound_fraction']:.0%}"
-    accepted = accepted_in_words(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"])
-    return words + (f"; {accepted}" if accepted else "")
-
-
 TOKENS = 96
 
 
@@ -172,7 +162,15 @@ def against_generate(
     """
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)
-    assistance = _assistance(voice, target, folder / "draft", draft, settings.lookahead)
+    layers, folder = target.config.num_hidden_layers, folder / "draft"
+    origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else draft, layers, folder)
+    if isinstance(origin, Path) and is_feature_draft(origin):
+        origin = untrained_layers(layers)  # transformers knows no drafts that read the target's hidden states
+    assistant = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
+    assistant = assistant.to(target.device).eval()
+    assistant.generation_config.num_assistant_tokens = settings.lookahead
+    assistant.generation_config.num_assistant_tokens_schedule = "constant"
+    assistant.generation_config.assistant_confidence_threshold = 0.0
     # transformers gives ids the positions 0, 1, 2, ...
     ids = voice.reader.prompt(text, voice.reference(name)).ids
     prompt = Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))
@@ -193,26 +191,10 @@ def against_generate(
         "sd": lambda: _ours(voice, prompt, "sd", settings, pool),
         "generate": lambda: target.generate(ids, **common),
         "generate_static": lambda: target.generate(ids, cache_implementation="static", **common),
-        "assisted": lambda: target.generate(ids, **assistance, **common),
+        "assisted": lambda: target.generate(ids, assistant_model=assistant, **common),
     }
     with torch.inference_mode():
         return medians(works, repeats)
-
-
-def _assistance(voice: Voice, target: LlamaForCausalLM, folder: Path, choice: str, lookahead: int) -> dict[str, object]:
-    """Return the options by which `generate` drafts `lookahead` tokens with the voice's draft."""
-    layers = target.config.num_hidden_layers
-    origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else choice, layers, folder)
-    if isinstance(origin, Path) and is_feature_draft(origin):
-        # transformers knows no drafts that read the target's hidden states: a trained one of the usual kind is its best.
-        usual = (each for name in names_beside(folder) if not is_feature_draft(each := named_draft(name, folder)))
-        origin = next(usual, untrained_layers(layers))
-    draft = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
-    draft = draft.to(target.device).eval()
-    draft.generation_config.num_assistant_tokens = lookahead
-    draft.generation_config.num_assistant_tokens_schedule = "constant"
-    draft.generation_config.assistant_confidence_threshold = 0.0
-    return {"assistant_model": draft}
 
 
 def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: DevicePool | None) -> int:

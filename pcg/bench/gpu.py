@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.bench.shapes import PROMPT, Forced, copy_bandwidth, random_pair, shape_of, tokens_per_second
+from pcg.bench.shapes import PROMPT, Forced, copy_bandwidth, random_pair, tokens_per_second
 from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
 from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
 from pcg.decode.model_runner import ModelRunner
@@ -85,7 +85,11 @@ def exactness(device: torch.device, draws: int) -> dict[str, object]:
         differing: rounds of 500 that were decided otherwise, by rule; deviation: the largest deviation of a share, in standard
         errors (SD's first token from q; PCG's accepted groups from min(P_c, Q_c)), and that of SSD, which has to be large.
     """
-    groups = _some_groups(120)
+    # Overlapping groups: points on a sphere, those near each; the end of speech is alone.
+    points = np.random.default_rng(0).normal(size=(119, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    sets = [np.flatnonzero(row >= 0.9) for row in points @ points.T] + [np.array([119])]
+    groups = Groups.from_sets(0.9, torch.tensor(np.cumsum([0, *map(len, sets)])), torch.tensor(np.concatenate(sets)))
     rules = {"sd": exact, "ssd": tolerant(0.3), "pcg": coarse(groups, "thinning")}
     found = {name: _differing(rule, device, 500) for name, rule in rules.items()}
     p, q = (torch.tensor(np.random.default_rng(seed).dirichlet(np.ones(120), 1)) for seed in (2, 3))
@@ -103,14 +107,6 @@ def exactness(device: torch.device, draws: int) -> dict[str, object]:
     accepted = verdicts.group[:, 0][verdicts.accepted > 0].cpu()
     deviation["pcg"] = _deviation(accepted, torch.minimum(groups.masses(p[0]), groups.masses(q[0])), draws)
     return {"differing": found, "deviation": deviation}
-
-
-def _some_groups(vocabulary: int) -> Groups:
-    """Overlapping groups: points on a sphere, those near each; the end of speech is alone."""
-    points = np.random.default_rng(0).normal(size=(vocabulary - 1, 3))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    sets = [np.flatnonzero(row >= 0.9) for row in points @ points.T] + [np.array([vocabulary - 1])]
-    return Groups.from_sets(0.9, torch.tensor(np.cumsum([0, *map(len, sets)])), torch.tensor(np.concatenate(sets)))
 
 
 def _differing(rule: Rule, device: torch.device, rounds: int, lookahead: int = 3, vocabulary: int = 120) -> int:
@@ -141,7 +137,7 @@ def shape_figures(name: str, device: str) -> dict[str, object]:
         ceiling: tokens/s by copy bandwidth; ar: tokens/s before and after; over_ar: by lookahead and rate, None where AR was
         not steady; round_in_ar_steps; parts: milliseconds of draft, target pass and rule alone, and what a whole round takes.
     """
-    target, draft = random_pair(shape_of(name), device)
+    target, draft = random_pair(name, device)
     ceiling = copy_bandwidth(device) / target.bytes_per_step
     pool = DevicePool()
     before = tokens_per_second(pool, target, None, None, 0, 2)
@@ -162,7 +158,9 @@ def shape_figures(name: str, device: str) -> dict[str, object]:
 def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: str, repeats: int = 30) -> dict[str, float]:
     """Return the milliseconds of a round and of its parts, each recorded as a graph of its own; `host` is what the clock of the
     host adds to the round."""
-    loop, request = DeviceLoop(target, draft, 1, 512), _request(target, exact, lookahead)
+    prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
+    request = Request(prompt, 64, torch.Generator().manual_seed(0), Plain(1.0), exact, lookahead)
+    loop = DeviceLoop(target, draft, 1, 512)
     loop.prefill([request])
     program = Program(TokenRule(), lookahead, 0, 1.0)
     found = {name: _graph_ms(work, device, repeats) for name, work in loop.parts(program).items()}
@@ -193,11 +191,6 @@ def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
     end.record()
     torch.cuda.synchronize()
     return start.elapsed_time(end) / repeats
-
-
-def _request(target: DecodingLlama, rule: Rule | None, lookahead: int) -> Request:
-    ids = torch.arange(PROMPT) % target.vocabulary.first_code
-    return Request(Prompt.counted(ids), 64, torch.Generator().manual_seed(0), Plain(1.0), rule, lookahead)
 
 
 def embedded_voice(device: str, folder: Path = ASSETS / "voice") -> tuple[Checkpoint, Vocabulary, Prompt, Tensor]:
@@ -245,7 +238,7 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice") -> dict[str, 
 
 def batch_figures(name: str, device: str) -> dict[str, object]:
     """Time rows side by side on random weights: tokens/s of all rows by AR, and by rounds of 3 with forced acceptance .6."""
-    target, draft = random_pair(shape_of(name), device)
+    target, draft = random_pair(name, device)
     pool, found = DevicePool(), {}
     for rows in ROWS:
         before = tokens_per_second(pool, target, None, None, 0, 1, rows)
@@ -263,7 +256,7 @@ def int8_figures(name: str, device: str, samples: int = 8) -> dict[str, object]:
         .6; None where AR was not steady. nats: -log of a token's probability in the embedded voice's own samples, by its
         weights as they are and by those of 8 bits.
     """
-    pool, pair, rounded = DevicePool(), random_pair(shape_of(name), device), random_pair(shape_of(name), device, int8=True)
+    pool, pair, rounded = DevicePool(), random_pair(name, device), random_pair(name, device, int8=True)
     before = tokens_per_second(pool, pair[0], None, None, 0, 1)
     ar = tokens_per_second(pool, rounded[0], None, None, 0, 1)
     drafted = [tokens_per_second(pool, *each, Forced(0.6), 3, 1) for each in (pair, rounded)]

@@ -25,10 +25,11 @@ COPY_MIB = 256
 
 def milliseconds(work: Callable[[], object]) -> float:
     """Time one run of `work`, until the device is done."""
-    _wait()
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    wait()
     begun = perf_counter()
     work()
-    _wait()
+    wait()
     return 1e3 * (perf_counter() - begun)
 
 
@@ -50,11 +51,6 @@ def copy_bandwidth(device: str, repeats: int = 9) -> float:
     sink = torch.empty_like(source)
     spent = medians({"copy": lambda: sink.copy_(source)}, repeats)["copy"]
     return 2 * source.nbytes / (1e-3 * spent)
-
-
-def _wait() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 PROMPT, TOKENS = 200, 96
@@ -85,15 +81,15 @@ SHAPES = {
 }
 
 
-def shape_of(name: str) -> ModelShape:
-    """Return one of SHAPES; raise InputError for others."""
+def random_pair(name: str, device: str, int8: bool = False) -> tuple[DecodingLlama, DecodingLlama]:
+    """Return target and draft of one of SHAPES, in bfloat16 on a GPU; raise InputError for another name.
+
+    Args:
+        int8: with weights of 8 bits.
+    """
     if name not in SHAPES:
         raise InputError("shape", name, "one of " + ", ".join(SHAPES))
-    return SHAPES[name]
-
-
-def random_pair(shape: ModelShape, device: str, int8: bool = False) -> tuple[DecodingLlama, DecodingLlama]:
-    """Return target and draft of a shape, in bfloat16 on a GPU. int8: with weights of 8 bits."""
+    shape = SHAPES[name]
     vocabulary = Vocabulary(shape.codes, shape.others, 0)
     config = LlamaConfig(
         vocab_size=shape.others + shape.codes,
@@ -141,7 +137,7 @@ class Forced:
 
 def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> dict[str, object]:
     """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids; return tokens/s for JSON."""
-    target, draft = random_pair(shape_of(name), device)
+    target, draft = random_pair(name, device)
     bandwidth = copy_bandwidth(device)
     roofline = bandwidth / target.bytes_per_step
     print(

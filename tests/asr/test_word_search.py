@@ -126,7 +126,7 @@ def test_transcripts_come_in_order(recogniser: EmbeddedRecogniser, lexicon: Lexi
         assert transcript.text == alone.text
         assert set(transcript.text.split()) <= set(lexicon.words)
         assert transcript.stage == "words"
-        assert transcript.times.search > 0
+        assert transcript.milliseconds["search"] > 0
 
 
 def test_silence_says_nothing(recogniser: EmbeddedRecogniser, lexicon: Lexicon, babble: Babble) -> None:
