@@ -282,6 +282,8 @@ def summarise_listeners(
             print(f"  {name}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]")
         if each.p is not None:
             print(f"  sign test over listeners: p = {each.p:.3g}")
+        if each.agreement is not None:
+            print(f"  agreement of listeners (Krippendorff's alpha): {each.agreement:.2f}")
     print(json.dumps([asdict(each) for each in pooled]))
 
 

@@ -12,11 +12,14 @@ from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.estimate import Estimate, bootstrap, share
 
 VERSION = 1
-KINDS = ("ab", "abx", "rating")
+KINDS = ("ab", "abx", "cmos", "nmos", "rating")
+SCALES = {"cmos": (-3, 3), "nmos": (1, 5), "rating": (0, 100)}
+RATED = ("nmos", "rating")
 MOST_TRIALS, MOST_RATED = 60, 6
 TIE, OPEN, UNKNOWN, RECOGNISED = "tie", "R", "X", "recognised"
-LETTERS = "ABCDEF"
-BEST = 100
+ANCHOR, ANCHOR_HERTZ = "low anchor", 3500
+"""BS.1534-3, 5.1: the reference through a low pass, which every listener should rate low."""
+LETTERS = "ABCDEFG"
 # EBU R128: programmes at -23 LUFS, with true peaks at -1 dB at most.
 TARGET_LUFS, PEAK_DB = -23.0, -1.0
 BLOCK_SECONDS, SHORTEST_SECONDS = 0.4, 0.1
@@ -25,7 +28,7 @@ LEVEL = 0.05
 # Of the exact test: votes that reach LEVEL if all agree, and votes that find a share of 3 in 4 four times of five.
 VOTES = {"two-sided": (6, 30), "greater": (5, 23)}
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
-RECOGNISED_SCORE, MISSED_SHARE = 90, 0.15
+RECOGNISED_SCORE, MISSED_SHARE = {"rating": 90, "nmos": 4}, 0.15
 LARGEST_BYTES = 4 << 20
 
 Answer = str | tuple[float, ...]
@@ -35,8 +38,10 @@ Answer = str | tuple[float, ...]
 class Design:
     """A test of `systems`, by name.
 
-    kind: "ab", which of two is better (ties allowed); "abx", which of two X is; "rating", 0 to 100 for each, after ITU-R
-    BS.1534 (MUSHRA): `reference` is heard openly and hidden among the others.
+    kind: "ab", which of two is better (ties allowed); "abx", which of two X is; "cmos", by how much B is better than A, -3 to 3
+    (ITU-T P.800, annex E); "nmos", naturalness of each, 1 to 5 (P.800, annex B); "rating", 0 to 100 for each, after ITU-R
+    BS.1534 (MUSHRA), where `reference` is also heard openly. Where there is a reference it is hidden among the others, and so
+    is a low anchor that is made of it.
     """
 
     kind: str
@@ -46,20 +51,26 @@ class Design:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError("design", self.kind, "one of " + ", ".join(KINDS))
-        most = MOST_RATED if self.kind == "rating" else 2
+        most = MOST_RATED if self.kind in RATED else 2
         if not 2 <= len(self.systems) <= most or len(set(self.systems)) < len(self.systems):
             count = "exactly 2" if most == 2 else f"2 to {most}"
             raise InputError("what is compared", ", ".join(self.systems) or "nothing", f"{count} that differ")
-        if self.kind == "rating" and self.reference not in self.systems:
-            raise InputError("reference", self.reference, "one of " + ", ".join(self.systems))
-        if self.kind != "rating" and self.reference is not None:
-            raise InputError("reference", self.reference, "left out, except in a rating")
+        if self.kind == "rating" or (self.kind == "nmos" and self.reference is not None):
+            if self.reference not in self.systems:
+                raise InputError("reference", self.reference, "one of " + ", ".join(self.systems))
+        elif self.reference is not None:
+            raise InputError("reference", self.reference, "left out, except where systems are rated")
+
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """The systems, and the low anchor where there is one."""
+        return (*self.systems, ANCHOR) if self.reference else self.systems
 
     @property
     def letters(self) -> tuple[str, ...]:
         """The letters of each trial: the open reference is "R", the system to be recognised "X"."""
-        letters = tuple(LETTERS[: len(self.systems)])
-        return {"ab": letters, "abx": (*letters, UNKNOWN), "rating": (OPEN, *letters)}[self.kind]
+        letters = tuple(LETTERS[: len(self.heard)])
+        return {"abx": (*letters, UNKNOWN), "rating": (OPEN, *letters)}.get(self.kind, letters)
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Vote:
-    """answer: a letter or "tie", in a rating a score for each of A, B, ...; plays: of each letter."""
+    """answer: a letter or "tie", or a score for each of A, B, ... (in "cmos" that of B over A); plays: of each letter."""
 
     answer: Answer
     plays: tuple[int, ...]
@@ -102,7 +113,7 @@ def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
     trials = []
     for item in order:
         take_seed = int(coins.integers(2**32))
-        hidden = tuple(design.systems[i] for i in coins.permutation(len(design.systems)))
+        hidden = tuple(design.heard[i] for i in coins.permutation(len(design.heard)))
         if design.kind == "abx":
             hidden += (hidden[int(coins.integers(2))],)
         elif design.kind == "rating":
@@ -119,11 +130,12 @@ def check_vote(design: Design, answer: object, plays: object) -> Vote:
         raise InputError("plays", plays, f"{len(letters)} whole numbers, for {', '.join(letters)}")
     if unheard := [letter for letter, count in zip(letters, counts, strict=True) if not count]:
         raise InputError("vote", f"given before {', '.join(unheard)} was played", "given after everything was played")
-    if design.kind == "rating":
+    if design.kind in SCALES:
+        (low, high), wanted = SCALES[design.kind], 1 if design.kind == "cmos" else len(design.heard)
         scores = answer if isinstance(answer, Sequence) and not isinstance(answer, str) else ()
-        numbers = [float(s) for s in scores if type(s) in (int, float) and isfinite(s) and 0 <= s <= BEST]
-        if len(scores) != len(design.systems) or len(numbers) != len(scores):
-            raise InputError("answer", answer, f"{len(design.systems)} scores from 0 to {BEST}")
+        numbers = [float(s) for s in scores if type(s) in (int, float) and isfinite(s) and low <= s <= high]
+        if len(scores) != wanted or len(numbers) != len(scores):
+            raise InputError("answer", answer, f"{counted(wanted, 'score')} from {low} to {high}")
         return Vote(tuple(numbers), tuple(counts))
     allowed = ("A", "B", TIE) if design.kind == "ab" else ("A", "B")
     if answer not in allowed:
@@ -132,11 +144,14 @@ def check_vote(design: Design, answer: object, plays: object) -> Vote:
 
 
 def by_system(kind: str, order: Mapping[str, str], answer: Answer) -> dict[str, float]:
-    """Return an answer by system: a score, or 1 for the chosen system and .5 each for a tie; in "abx" whether X was recognised.
+    """Return an answer by system: a score (in "cmos" that over the other system), or 1 for the chosen system and .5 each for a
+    tie; in "abx" whether X was recognised.
 
     order: the systems by letter.
     """
-    if kind == "rating":
+    if kind == "cmos":
+        return {order["A"]: -float(answer[0]), order["B"]: float(answer[0])}
+    if kind in RATED:
         letters = [letter for letter in order if letter != OPEN]
         return {order[letter]: float(score) for letter, score in zip(letters, answer, strict=True)}
     if kind == "abx":
@@ -163,6 +178,13 @@ def matched(sounds: Sequence[np.ndarray], sample_rate: int) -> list[np.ndarray]:
     return [np.pad(together * gain * s.astype(np.float64), (0, length - len(s))) for gain, s in zip(gains, sounds, strict=True)]
 
 
+def low_anchor(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Return `samples [N]` without what lies above ANCHOR_HERTZ."""
+    from scipy.signal import butter, sosfiltfilt
+
+    return sosfiltfilt(butter(8, ANCHOR_HERTZ, fs=sample_rate, output="sos"), samples) if len(samples) > 64 else samples
+
+
 def dithered(samples: np.ndarray, noise: np.random.Generator) -> np.ndarray:
     """Return `samples [N]` as int16 with triangular dither of two steps.
 
@@ -186,8 +208,8 @@ class Figure:
 class Outcome:
     """The outcome of `n` votes without `ties`.
 
-    p: of the exact binomial test against chance, None in a rating. missed: trials in which the hidden reference was not
-    recognised.
+    p: of the exact binomial test against chance, in "cmos" of the signs; None where systems are rated. missed: trials in which
+    the hidden reference was not recognised.
     """
 
     kind: str
@@ -208,10 +230,10 @@ class Outcome:
         find = f"about {enough} to find a preference of 3 in 4"
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
-            needed = f"at least {fewest}" + ("" if self.kind == "rating" else f", if all agree, and {find}")
+            needed = f"at least {fewest}" + ("" if self.kind in RATED else f", if all agree, and {find}")
             count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"
             verdict = f"n too small: {count}; to show anything it takes {needed}."
-        elif self.kind == "rating":
+        elif self.kind in RATED:
             verdict = "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
         elif self.p is not None and self.p < LEVEL:
             verdict = f"That {what} is shown (p = {self.p:.3g}, n = {self.n})."
@@ -220,7 +242,8 @@ class Outcome:
         notes = [f"{counted(self.ties, 'tie')} left out."] if self.ties else []
         if self.missed:
             doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
-            notes.append(f"The hidden reference got less than {RECOGNISED_SCORE} in {self.missed} of {self.n} trials{doubt}.")
+            least = RECOGNISED_SCORE[self.kind]
+            notes.append(f"The hidden reference got less than {least} in {self.missed} of {self.n} trials{doubt}.")
         return (verdict, *notes, "One listener, one sitting.")
 
 
@@ -231,18 +254,25 @@ def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     design = plan.design
     orders = [dict(zip(design.letters, trial.systems, strict=True)) for trial in plan.trials]
     answers = [by_system(design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
-    if design.kind == "rating":
+    if design.kind in RATED:
         n = len(answers)
-        columns = {system: [answer[system] for answer in answers] for system in design.systems}
-        reference = columns[str(design.reference)]
+        columns = {system: [answer[system] for answer in answers] for system in design.heard}
+        reference = columns.get(str(design.reference), [])
         differences = {
             f"{system} less {design.reference}": [a - b for a, b in zip(column, reference, strict=True)]
             for system, column in columns.items()
-            if system != design.reference
+            if reference and system != design.reference
         }
         figures = tuple(Figure(name, n, bootstrap(c) if n else None) for name, c in (columns | differences).items())
-        missed = sum(score < RECOGNISED_SCORE for score in reference)
-        return Outcome("rating", n, 0, figures, None, missed)
+        missed = sum(score < RECOGNISED_SCORE[design.kind] for score in reference)
+        return Outcome(design.kind, n, 0, figures, None, missed)
+    if design.kind == "cmos":
+        first, second = design.systems
+        scores = [answer[second] for answer in answers]
+        signs, n = [score > 0 for score in scores if score], len(scores)
+        figure = Figure(f"{second} over {first}", n, bootstrap(scores) if n else None)
+        p = _p_value(sum(signs), len(signs), "two-sided") if signs else None
+        return Outcome("cmos", n, n - len(signs), (figure,), p)
     decided = [answer for answer in answers if 0.5 not in answer.values()]
     n, named = len(decided), {system: f"{system} preferred" for system in design.systems}
     named = named if design.kind == "ab" else {RECOGNISED: f"{UNKNOWN} recognised"}
@@ -289,12 +319,13 @@ def as_dict(
 
 @dataclass(frozen=True)
 class Listener:
-    """A record of one listener, the answers by system (`by_system`)."""
+    """A record of one listener, the answers by system (`by_system`), and of each answer the trial that it is about."""
 
     kind: str
     systems: tuple[str, ...]
     reference: str | None
     answers: tuple[dict[str, float], ...]
+    trials: tuple[str, ...]
 
     def mean(self, system: str) -> float:
         return sum(answer[system] for answer in self.answers) / len(self.answers)
@@ -302,7 +333,8 @@ class Listener:
     @property
     def attentive(self) -> bool:
         """Whether the hidden reference, if there is one, was recognised often enough."""
-        missed = sum(answer[self.reference] < RECOGNISED_SCORE for answer in self.answers) if self.reference else 0
+        least = RECOGNISED_SCORE.get(self.kind, 0)
+        missed = sum(answer[self.reference] < least for answer in self.answers) if self.reference else 0
         return missed <= MISSED_SHARE * len(self.answers)
 
 
@@ -311,7 +343,9 @@ class Pooled:
     """The votes of `listeners` on the same systems; a listener counts as one, however many the trials.
 
     shares: the share of votes of a system, or its mean score, over listeners. left_out: listeners who missed the hidden
-    reference. p: of the sign test over listeners, None in a rating and where no listener prefers any.
+    reference. p: of the sign test over listeners, None where systems are rated and where no listener prefers any. agreement:
+    Krippendorff's alpha of the listeners' answers on the trials that several heard (1: all agree, 0: as by chance); None
+    without such trials.
     """
 
     kind: str
@@ -320,6 +354,7 @@ class Pooled:
     left_out: int
     shares: dict[str, Estimate]
     p: float | None
+    agreement: float | None = None
 
 
 def read_listener(path: Path) -> Listener:
@@ -336,7 +371,8 @@ def read_listener(path: Path) -> Listener:
         systems = tuple(sorted(answers[0])) if answers else tuple(sorted(design["systems"]))
         if any(tuple(sorted(answer)) != systems for answer in answers):
             raise ValueError
-        return Listener(design["kind"], systems, design["reference"], answers)
+        trials = tuple(f"{trial['take_seed']} {trial['text']}" for trial in voted)
+        return Listener(design["kind"], systems, design["reference"], answers, trials)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError("file", path.name, "a record of a listening test, as the page exports it") from error
 
@@ -355,7 +391,24 @@ def pool(listeners: Sequence[Listener]) -> list[Pooled]:
         shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
         better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
         decided = [difference > 0 for difference in better if difference]
-        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind != "rating" else None
+        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind not in RATED else None
         trials = sum(len(listener.answers) for listener in kept)
-        pooled.append(Pooled(kind, len(kept), trials, len(group) - len(kept), shares, p))
+        pooled.append(Pooled(kind, len(kept), trials, len(group) - len(kept), shares, p, _agreement(kept)))
     return pooled
+
+
+def _agreement(listeners: Sequence[Listener]) -> float | None:
+    """Compute Krippendorff's alpha for interval data (Hayes and Krippendorff, 2007, eq. 1): 1 less the observed over the
+    expected squared difference of two answers."""
+    units: dict[tuple[str, str], list[float]] = {}
+    for listener in listeners:
+        for trial, answer in zip(listener.trials, listener.answers, strict=True):
+            # Of two that are compared the answers mirror each other.
+            for system in listener.systems if listener.kind in RATED else listener.systems[:1]:
+                units.setdefault((trial, system), []).append(answer[system])
+    shared = [values for values in units.values() if len(values) > 1]
+    every = np.concatenate(shared) if shared else np.zeros(0)
+    if not shared or not every.std():
+        return None
+    observed = sum(len(values) * np.var(values, ddof=1) for values in shared) / len(every)
+    return float(1 - observed / np.var(every, ddof=1))

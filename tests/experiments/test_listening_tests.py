@@ -11,6 +11,7 @@ from scipy.stats import binom, binomtest
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import (
+    ANCHOR,
     OPEN,
     PEAK_DB,
     TARGET_LUFS,
@@ -23,6 +24,7 @@ from pcg.experiments.listening_tests import (
     check_vote,
     draw_plan,
     loudness,
+    low_anchor,
     matched,
     outcome,
     pool,
@@ -31,6 +33,7 @@ from pcg.experiments.listening_tests import (
 
 AB, ABX = Design("ab", ("AR", "PCG")), Design("abx", ("AR", "PCG"))
 RATING = Design("rating", ("AR", "SSD", "PCG"), "AR")
+NATURAL, CMOS = Design("nmos", ("AR", "PCG"), "AR"), Design("cmos", ("AR", "PCG"))
 PANEL = Design("rating", ("AR", "SSD"), reference="AR")
 RATE = 16_000
 
@@ -81,20 +84,29 @@ def test_x_is_a_or_b_and_either_as_often() -> None:
 
 def test_a_rating_hides_the_reference_among_the_others() -> None:
     trials = draw_plan(RATING, 3, 60, 1).trials
-    assert RATING.letters == (OPEN, "A", "B", "C")
-    assert all(t.systems[0] == "AR" and sorted(t.systems[1:]) == ["AR", "PCG", "SSD"] for t in trials)
-    assert len({t.systems.index("AR", 1) for t in trials}) == 3
+    assert RATING.letters == (OPEN, "A", "B", "C", "D")
+    assert all(t.systems[0] == "AR" and sorted(t.systems[1:]) == ["AR", "PCG", "SSD", ANCHOR] for t in trials)
+    assert len({t.systems.index("AR", 1) for t in trials}) == 4
+    assert NATURAL.letters == ("A", "B", "C")
+    assert Design("nmos", ("AR", "PCG")).letters == ("A", "B")
+
+
+def test_the_low_anchor_is_the_reference_without_its_high_tones() -> None:
+    low, high = (tone(0.5, 0.3, hertz) for hertz in (1000, 6000))
+    heard = low_anchor(low + high, RATE)[800:-800]
+    assert np.abs(heard - low[800:-800]).max() < 0.01
+    assert len(low_anchor(low[:40], RATE)) == 40
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        (("abc", ("AR", "PCG")), "design is 'abc', but must be one of ab, abx, rating"),
+        (("abc", ("AR", "PCG")), "design is 'abc', but must be one of ab, abx, cmos, nmos, rating"),
         (("ab", ("AR",)), "exactly 2 that differ"),
         (("abx", ("AR", "SD", "PCG")), "exactly 2 that differ"),
         (("rating", ("AR",), "AR"), "2 to 6 that differ"),
         (("rating", ("AR", "PCG")), "reference is missing"),
-        (("ab", ("AR", "PCG"), "AR"), "left out, except in a rating"),
+        (("ab", ("AR", "PCG"), "AR"), "left out, except where systems are rated"),
     ],
 )
 def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
@@ -110,9 +122,13 @@ def test_designs_that_ask_nothing_are_refused(fields: tuple, told: str) -> None:
         (AB, "A", [1]),
         (AB, "A", [1, -1]),
         (ABX, "tie", [1, 1, 1]),
-        (RATING, [1, 2], [1] * 4),
-        (RATING, [1, 2, 101], [1] * 4),
-        (RATING, [1, 2, float("nan")], [1] * 4),
+        (RATING, [1, 2, 3], [1] * 5),
+        (RATING, [1, 2, 3, 101], [1] * 5),
+        (RATING, [1, 2, 3, float("nan")], [1] * 5),
+        (NATURAL, [0, 1, 2], [1] * 3),
+        (CMOS, [4], [1, 1]),
+        (CMOS, [1, 2], [1, 1]),
+        (CMOS, "A", [1, 1]),
     ],
 )
 def test_votes_that_do_not_answer_are_refused(design: Design, answer: object, plays: object) -> None:
@@ -124,7 +140,8 @@ def test_nobody_votes_on_what_was_not_played() -> None:
     with pytest.raises(InputError, match="given before B, X was played"):
         check_vote(ABX, "A", [2, 0, 0])
     assert check_vote(AB, "tie", [2, 1]) == Vote("tie", (2, 1))
-    assert check_vote(RATING, [0, 100, 4.5], [1] * 4).answer == (0.0, 100.0, 4.5)
+    assert check_vote(RATING, [0, 100, 4.5, 1], [1] * 5).answer == (0.0, 100.0, 4.5, 1.0)
+    assert check_vote(CMOS, [-3], [1, 1]).answer == (-3.0,)
 
 
 def test_preferences_are_counted_by_system_and_ties_left_out() -> None:
@@ -184,11 +201,12 @@ def test_as_many_votes_as_are_said_to_be_needed_show_what_they_should(alternativ
 
 
 def test_ratings_are_means_by_system_and_differences_are_paired() -> None:
-    plan = plan_of(RATING, ("AR", "PCG", "AR", "SSD"), ("AR", "AR", "PCG", "SSD"))
-    votes = [Vote((80.0, 100.0, 60.0), (1,) * 4), Vote((80.0, 70.0, 40.0), (1,) * 4)]
+    plan = plan_of(RATING, ("AR", "PCG", "AR", "SSD", ANCHOR), ("AR", "AR", "PCG", "SSD", ANCHOR))
+    votes = [Vote((80.0, 100.0, 60.0, 10.0), (1,) * 5), Vote((80.0, 70.0, 40.0, 20.0), (1,) * 5)]
     found = outcome(plan, votes)
     values = {f.name: f.estimate.value for f in found.figures}
-    assert values == {"AR": 90, "SSD": 50, "PCG": 75, "SSD less AR": -40, "PCG less AR": -15}
+    means, differences = {"AR": 90, "SSD": 50, "PCG": 75, ANCHOR: 15}, {"SSD": -40, "PCG": -15, ANCHOR: -75}
+    assert values == means | {f"{name} less AR": value for name, value in differences.items()}
     difference = next(f.estimate for f in found.figures if f.name == "SSD less AR")
     # The same in both trials, although the ratings themselves are not.
     assert (difference.low, difference.high) == (-40, -40)
@@ -196,13 +214,30 @@ def test_ratings_are_means_by_system_and_differences_are_paired() -> None:
     assert any("less than 90 in 1 of 2 trials; by BS.1534" in sentence for sentence in found.sentences)
 
 
+def test_comparisons_are_means_of_the_second_over_the_first_whatever_was_a() -> None:
+    plan = plan_of(CMOS, ("AR", "PCG"), ("PCG", "AR"), ("PCG", "AR"))
+    found = outcome(plan, [Vote((2.0,), (1, 1)), Vote((-1.0,), (1, 1)), Vote((0.0,), (1, 1))])
+    (figure,) = found.figures
+    assert (figure.name, figure.estimate.value, found.ties, found.n) == ("PCG over AR", 1.0, 1, 3)
+    assert found.p == 0.5
+    sure = outcome(plan_of(CMOS, *[("AR", "PCG")] * 8), [Vote((1.0,), (1, 1))] * 8)
+    assert "one is preferred is shown" in sure.sentences[0]
+
+
+def test_naturalness_is_a_mean_for_each_and_tells_who_missed_the_reference() -> None:
+    found = outcome(plan_of(NATURAL, ("PCG", ANCHOR, "AR")), [Vote((4.0, 1.0, 3.0), (1,) * 3)])
+    values = {f.name: f.estimate.value for f in found.figures}
+    assert values == {"AR": 3, "PCG": 4, ANCHOR: 1, "PCG less AR": 1, f"{ANCHOR} less AR": -2}
+    assert (found.missed, found.p) == (1, None)
+
+
 def test_a_record_tells_everything_in_the_order_heard() -> None:
     plan = draw_plan(RATING, 2, 3, 5)
-    votes = [Vote((1.0, 2.0, 3.0), (5, 1, 1, 2))] * 2
+    votes = [Vote((1.0, 2.0, 3.0, 4.0), (5, 1, 1, 2, 1))] * 2
     record = json.loads(json.dumps(as_dict(plan, ["one", "two"], votes, {"AR": {"rtf": 0.5}}), allow_nan=False))
     assert (record["version"], record["seed"], record["trials"][2]["vote"], record["outcome"]["n"]) == (1, 5, None, 2)
     assert list(record["trials"][0]["order"].values()) == list(plan.trials[0].systems)
-    assert record["trials"][1]["vote"] == {"answer": [1, 2, 3], "plays": [5, 1, 1, 2]}
+    assert record["trials"][1]["vote"] == {"answer": [1, 2, 3, 4], "plays": [5, 1, 1, 2, 1]}
 
 
 @pytest.mark.parametrize("seconds", [3.0, 0.4, 0.3, 0.05])
@@ -235,7 +270,9 @@ def recorded(folder: Path, name: str, design: Design, wanted: list[object], seed
     votes = []
     for trial, wish in zip(plan.trials, wanted, strict=True):
         placed = dict(zip(trial.systems[:2], "AB", strict=False))
-        if design.kind == "rating":
+        if design.kind == "cmos":
+            votes.append(Vote((float(wish if trial.systems[1] == "PCG" else -wish),), (1, 1)))
+        elif design.kind == "rating":
             hidden = [s for s, letter in zip(trial.systems, design.letters, strict=True) if letter != "R"]
             votes.append(Vote(tuple(float(wish[s]) for s in hidden), (1,) * len(design.letters)))
         else:
@@ -268,10 +305,25 @@ def test_a_preference_that_most_listeners_share_is_found_and_chance_is_not(tmp_p
 
 
 def test_who_misses_the_hidden_reference_is_left_out(tmp_path: Path) -> None:
-    good = recorded(tmp_path, "good", PANEL, [{"AR": 100, "SSD": 60}] * 4)
-    deaf = recorded(tmp_path, "deaf", PANEL, [{"AR": 20, "SSD": 100}] * 4)
+    good = recorded(tmp_path, "good", PANEL, [{"AR": 100, "SSD": 60, ANCHOR: 10}] * 4)
+    deaf = recorded(tmp_path, "deaf", PANEL, [{"AR": 20, "SSD": 100, ANCHOR: 10}] * 4)
     (found,) = pool([read_listener(good), read_listener(deaf)])
     assert (found.listeners, found.left_out, found.shares["SSD"].value, found.p) == (1, 1, 60, None)
+
+
+def test_agreement_of_listeners_is_that_of_their_answers_on_the_same_trials(tmp_path: Path) -> None:
+    """Alpha is 1 where all say the same, about 0 by chance, below it where they contradict; other trials tell nothing."""
+    scores, rng = [3, -2, 1, 0, 2, -3, 1, -1], np.random.default_rng(0)
+
+    def alpha(*listeners: list[int], seeds: tuple[int, ...] = (0, 0, 0, 0)) -> float | None:
+        records = [recorded(tmp_path, str(i), CMOS, w, seed) for i, (w, seed) in enumerate(zip(listeners, seeds, strict=False))]
+        (found,) = pool([read_listener(record) for record in records])
+        return found.agreement
+
+    assert alpha(scores, scores, scores) == pytest.approx(1)
+    assert alpha(scores, [-score for score in scores]) < -0.5
+    assert abs(np.mean([alpha(*rng.integers(-3, 4, (4, 8)).tolist()) for _ in range(60)])) < 0.05
+    assert alpha(scores, scores, seeds=(1, 2)) is None
 
 
 def test_tests_of_different_kinds_are_told_apart(tmp_path: Path) -> None:
