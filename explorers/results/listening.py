@@ -1,4 +1,4 @@
-"""The listening test: a blind comparison by preference (AB), discrimination (ABX) or rating, its result, and a link to it.
+"""The listening test: a blind comparison by preference (AB), discrimination (ABX) or scores, its result, and a link to it.
 
 A `BlindTest` stays on the server: before the last vote a listener gets its `question` and the sounds alone.
 """
@@ -27,7 +27,10 @@ from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import (
+    ANCHOR,
     OPEN,
+    RATED,
+    SCALES,
     TIE,
     Design,
     Plan,
@@ -36,6 +39,7 @@ from pcg.experiments.listening_tests import (
     check_vote,
     dithered,
     draw_plan,
+    low_anchor,
     matched,
     outcome,
 )
@@ -47,7 +51,10 @@ from pcg.take import Speak, last_take
 from pcg.text.reading import MAX_CHARACTERS, check_text
 
 SCRIPT, MARK = Path(__file__).with_name("results.js"), "#test?"
-DESIGNS = {"ab": "A/B: which is better", "abx": "ABX: which one is X", "rating": "Rating, 0 to 100"}
+DESIGNS = {
+    "ab": "A/B: which is better", "abx": "ABX: which one is X", "cmos": "CMOS: by how much, -3 to 3",
+    "nmos": "NMOS: how natural, 1 to 5", "rating": "Rating, 0 to 100",
+}  # fmt: skip
 KNOBS = ("theta", "lookahead", "beta", "temperature", "similarity")
 MOST_LINES, MOST_ASKED, TRIALS = 60, 30, 6
 LONGEST_LINK = 8 * MAX_CHARACTERS
@@ -79,13 +86,13 @@ class ListeningRequest(Checked):
 
     Attributes:
         compared: methods at these settings, and the papers' presets, by name.
-        reference: of a rating.
+        reference: where systems are rated.
         lines: one text each; the evaluation sentences without any.
     """
 
     model_config = ConfigDict(strict=False)  # a link holds words alone
 
-    design: Literal["ab", "abx", "rating"]
+    design: Literal["ab", "abx", "cmos", "nmos", "rating"]
     compared: list[str]
     reference: str | None = None
     lines: str = ""
@@ -109,7 +116,7 @@ class ListeningRequest(Checked):
 
     def plan(self, texts: int) -> Plan:
         """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
-        design = Design(self.design, tuple(self.systems()), self.reference if self.design == "rating" else None)
+        design = Design(self.design, tuple(self.systems()), self.reference if self.design in RATED else None)
         return draw_plan(design, texts, self.trials, self.seed)
 
     def texts(self, synthesizer: Synthesizer) -> list[str]:
@@ -173,7 +180,7 @@ def question(test: BlindTest) -> dict[str, object]:
     if test.over:
         return {"number": None, "count": len(plan.trials), "told": OVER}
     asked = {"number": number + 1, "count": len(plan.trials), "kind": plan.design.kind, "letters": list(plan.design.letters)}
-    return asked | {"text": test.texts[plan.trials[number].item]}
+    return asked | {"text": test.texts[plan.trials[number].item], "scale": SCALES.get(plan.design.kind)}
 
 
 def sounds(synthesizer: Synthesizer, test: BlindTest, noise: np.random.Generator) -> list[np.ndarray]:
@@ -181,6 +188,8 @@ def sounds(synthesizer: Synthesizer, test: BlindTest, noise: np.random.Generator
     at, rate = len(test.votes), synthesizer.voice.codec.sample_rate
     speaker = synthesizer.voice.reference(test.voice)
     decoded = {name: synthesizer.decode(list(test.tokens[at][name]), speaker) for name in test.systems}
+    if reference := test.plan.design.reference:
+        decoded[ANCHOR] = low_anchor(decoded[reference], rate)
     level = dict(zip(decoded, matched(list(decoded.values()), rate), strict=True))
     return [dithered(level[name], noise) for name in test.plan.trials[at].systems]
 
@@ -238,7 +247,7 @@ def result_html(test: BlindTest) -> str:
     """The result of a test that is over: the votes with intervals, and the systems behind the letters; words are escaped."""
     result, design = outcome(test.plan, test.votes), test.plan.design
     verdict, *notes = map(escape, result.sentences)
-    rated = result.kind == "rating"
+    rated = result.kind in SCALES
     rows, trials = [], []
     for figure in result.figures if result.n else ():
         ends = (figure.estimate.value, figure.estimate.low, figure.estimate.high)
@@ -276,8 +285,8 @@ def create_listening_test(
                 info="Methods as the Listen tab is tuned, by its voice, and the papers' settings.",
             )  # fmt: skip
             reference = gr.Dropdown(
-                choices, value="AR", label="Reference of a rating", elem_id="listening-reference",
-                info="Played openly, and also hidden among the others.",
+                choices, value="AR", label="Reference of scores", elem_id="listening-reference",
+                info="Hidden among the others, as is a muffled copy of it; in a rating also played openly.",
             )  # fmt: skip
             lines = gr.Textbox(
                 label="Own lines", lines=3, max_lines=10, placeholder="Without any, the evaluation sentences are heard.",

@@ -16,20 +16,26 @@ function make(name, text = "", attributes = {}) {
   return made;
 }
 
-/** The buttons of an answer, or a slider for each letter and one button. */
-function createVote(kind, letters, cast) {
-  if (kind !== "rating")
+const COMPARED = ["A is much better", "A is better", "A is slightly better", "About the same", "B is slightly better",
+  "B is better", "B is much better"];
+
+/** The buttons of an answer; or a slider for each letter, or for two compared ones together, and one button. */
+function createVote(kind, letters, scale, cast) {
+  if (!scale)
     return Object.entries(ANSWERS[kind]).map(([answer, words]) => {
       const button = make("button", words, { type: "button", disabled: "" });
       button.addEventListener("click", () => cast(answer));
       return button;
     });
-  const sliders = letters.filter((letter) => letter !== OPEN).map((letter) =>
-    make("input", "", { type: "range", min: 0, max: 100, value: 50, "aria-label": `Score of ${letter}` }));
+  const [low, high] = scale;
+  const named = kind === "cmos" ? ["A or B"] : letters.filter((letter) => letter !== OPEN).map((letter) => `Score of ${letter}`);
+  const sliders = named.map((name) =>
+    make("input", "", { type: "range", min: low, max: high, value: (low + high) / 2, "aria-label": name }));
   const rows = sliders.map((slider) => {
     const row = make("label", `${slider.getAttribute("aria-label")} `);
-    const shown = make("output", slider.value);
-    slider.addEventListener("input", () => { shown.textContent = slider.value; });
+    const told = () => (kind === "cmos" ? COMPARED[Number(slider.value) - low] : slider.value);
+    const shown = make("output", told());
+    slider.addEventListener("input", () => { shown.textContent = told(); });
     row.append(slider, shown);
     return row;
   });
@@ -39,7 +45,7 @@ function createVote(kind, letters, cast) {
 }
 
 function show() {
-  const { number, count, kind, letters, text, sounds, told } = props.value ?? {};
+  const { number, count, kind, letters, scale, text, sounds, told } = props.value ?? {};
   if (!number) return root.replaceChildren(make("p", told ?? ""));
   const plays = letters.map(() => 0);
   const note = make("p", "Play every sound, then vote.", { role: "status", class: "results-note" });
@@ -54,7 +60,7 @@ function show() {
     figure.append(make("figcaption", letter === OPEN ? "Reference" : letter), sound);
     return figure;
   });
-  vote.append(...createVote(kind, letters, (answer) => {
+  vote.append(...createVote(kind, letters, scale, (answer) => {
     for (const button of vote.querySelectorAll("button")) button.disabled = true;
     trigger("vote", { trial: number, answer, plays });
   }));

@@ -28,7 +28,7 @@ from explorers.results.listening import (
 from explorers.shared.controls import setting, voice_choice
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
-from pcg.experiments.listening_tests import loudness
+from pcg.experiments.listening_tests import ANCHOR, loudness
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
@@ -70,11 +70,11 @@ def sent_before_votes(synthesizer: Synthesizer, test: BlindTest) -> list[object]
     while not test.over:
         heard = sounds(synthesizer, test, np.random.default_rng(3))
         sent += [question(test), *(samples.tobytes() for samples in heard)]
-        test = vote(test, len(test.votes) + 1, "B", [1] * len(heard))
+        test = vote(test, len(test.votes) + 1, [1] if test.plan.design.kind == "cmos" else "B", [1] * len(heard))
     return sent
 
 
-@pytest.mark.parametrize("design", ["ab", "abx"])
+@pytest.mark.parametrize("design", ["ab", "abx", "cmos"])
 def test_nothing_that_is_sent_before_the_vote_differs_with_the_identity(synthesizer: Synthesizer, design: str) -> None:
     *steps, test = prepare(synthesizer, ASKED.with_(design=design))
     assert steps == [f"Decoding take {at} of 4." for at in range(1, 5)]
@@ -92,18 +92,22 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     test, rate = prepared(synthesizer, RATED), synthesizer.voice.codec.sample_rate
     trial = test.plan.trials[0]
     heard = dict(zip(test.plan.design.letters, sounds(synthesizer, test, np.random.default_rng(0)), strict=True))
-    assert list(heard) == ["R", "A", "B", "C"]
+    assert list(heard) == ["R", "A", "B", "C", "D"]
     assert len({len(samples) for samples in heard.values()}) == 1
-    assert len({samples.tobytes() for samples in heard.values()}) == 4
+    assert len({samples.tobytes() for samples in heard.values()}) == 5
     levels = []
     for samples, name in zip(heard.values(), trial.systems, strict=True):
+        if name == ANCHOR:
+            spectrum = np.abs(np.fft.rfft(samples.astype(float)))
+            assert spectrum[len(spectrum) * 9 // 16 :].max() < 0.02 * spectrum.max()  # above 4.5 of 8 kHz
+            continue
         settings = test.systems[name].with_(seed=trial.seed)
         take = synthesizer.take(test.texts[trial.item], settings, "two")
         assert test.tokens[0][name] == take.tokens
         assert np.corrcoef(samples[: len(take.audio)], take.audio)[0, 1] > 0.999
         levels.append(loudness(samples[: len(take.audio)] / 2**15, rate))
     assert max(levels) - min(levels) < 0.2
-    hidden = heard["ABC"[trial.systems.index("AR", 1) - 1]]
+    hidden = heard["ABCD"[trial.systems.index("AR", 1) - 1]]
     assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
 
 
@@ -136,10 +140,12 @@ def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, s
     page = result_html(voted(blind_test))
     assert "n too small: 2 votes count" in page
     assert "A: " in page
-    rating = result_html(voted(prepared(synthesizer, RATED), [10, 20, 30]))
+    rating = result_html(voted(prepared(synthesizer, RATED), [10, 20, 30, 5]))
     assert "PCG less AR" in rating
-    assert "10 · 20 · 30" in rating
+    assert "10 · 20 · 30 · 5" in rating
     assert "(n too small)" in rating  # and no interval of two trials
+    compared = result_html(voted(prepared(synthesizer, ASKED.with_(design="cmos")), [2]))
+    assert "PCG over AR" in compared
     assert_words_stay_words(result_html(voted(prepared(synthesizer, ASKED.with_(lines=MARKUP[:60], trials=1)))))
 
 
@@ -225,6 +231,30 @@ def test_a_person_plays_votes_and_reads_the_result(page: Page, complaints: list[
     expect(page.locator("#listening-reveal")).to_contain_text("A: ")
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert complaints == []
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "count", "name", "key", "shown"),
+    [("CMOS", 2, "A or B", "ArrowRight", "B is slightly better"), ("NMOS", 3, "Score of B", "End", "5")],
+)
+def test_scores_are_given_with_the_keyboard(
+    page: Page, complaints: list[str], form: str, count: int, name: str, key: str, shown: str
+) -> None:
+    page.get_by_label(f"{form}: ").check()
+    page.locator("#listening-lines textarea").fill("The quick brown fox.")
+    page.locator("#listening-trials input[type=number]").fill("1")
+    page.keyboard.press("Tab")
+    page.click("#listening-run")
+    expect(page.locator(".ballot audio")).to_have_count(count)
+    for sound in page.locator(".ballot audio").all():
+        sound.evaluate("sound => sound.play()")
+    page.get_by_label(name).press(key)
+    expect(page.locator(".ballot-vote")).to_contain_text(shown)
+    page.get_by_role("button", name="Give these scores").click()
+    expect(page.locator("#listening-reveal")).to_contain_text("n too small: 1 vote count")
     assert complaints == []
 
 
