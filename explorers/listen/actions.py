@@ -32,7 +32,6 @@ ALL = "all"
 RECORDING = "your recording"
 CLIPPED, MOST_CLIPPED = 0.999, 0.005
 NARROW_HERTZ, NARROW_SHARE = 3_700, 1e-5
-EMPTY = "Type an English text first."
 PREPARING = "The page warms up; at its very first start this can take a minute. The takes on this page can be played meanwhile."
 Speaking = Generator[Round | Sound | Take, None, None]
 Transcribe = Callable[[np.ndarray], str]
@@ -129,8 +128,6 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     computer slows all of them alike.
     """
     begun, synthesizer = perf_counter(), speaker.synthesizer
-    if not without_pauses(request.text).strip():
-        raise PCGError(EMPTY)
     text = check_text(request.text)
     if request.method != ALL:
         synthesizer.decoder.check_method(request.method)

@@ -19,7 +19,7 @@ from explorers.shared.readout import busy_html, message_html
 from explorers.shared.terms import TERMS, explained, term_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.decode.beam_search import Hierarchy
-from pcg.errors import InputError, counted
+from pcg.errors import counted
 from pcg.settings import Settings
 from pcg.spoof.detectors import M10, M25, M50, RESOLUTIONS, STEP
 from pcg.synthesis.synthesizer import Synthesizer
@@ -91,8 +91,6 @@ def generate_all(
     """
     text = check_text(text)
     synthesizer.voice.reference(voice)
-    if not can_judge(synthesizer):
-        raise InputError("voice", synthesizer.voice.name, "one whose codes the spoof detectors know")
     # Wrong values are refused before anything is generated.
     asked = {key: sampler.settings.with_(temperature=temperature, seed=seed) for key, sampler in SAMPLERS.items()}
     for number, (key, settings) in enumerate(asked.items(), start=1):
@@ -133,25 +131,21 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
 
     @controls.telling_errors(status)
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
-        done = 0
+        emptied = {heads[key]: sampler_html(key) for key in SAMPLERS} | dict.fromkeys(sounds.values())
+        emptied |= dict.fromkeys((*plots.values(), *trees.values()), BLANK)
         with closing(lent(text, voice, temperature, seed)) as steps:
+            yield emptied | {status: busy_html(next(steps))}
             for step in steps:
                 if isinstance(step, str):
-                    emptied = {heads[key]: sampler_html(key) for key in SAMPLERS} | dict.fromkeys(sounds.values())
-                    emptied |= dict.fromkeys((*plots.values(), *trees.values()), BLANK)
-                    yield ({} if done else emptied) | {status: busy_html(step)}
+                    yield {status: busy_html(step)}
                     continue
-                done += 1
-                updates: dict[Component, object] = {
+                tree = {trees[step.key]: beams_figure(step)} if step.key in trees else {}
+                yield tree | {
                     heads[step.key]: sampler_html(step.key, step.take),
                     sounds[step.key]: controls.pcm(step.take.audio, step.take.sample_rate),
                     plots[step.key]: curves_figure(step),
                 }
-                if step.key in trees:
-                    updates[trees[step.key]] = beams_figure(step)
-                if done == len(SAMPLERS):
-                    updates[status] = message_html(DONE)
-                yield updates
+        yield {status: message_html(DONE)}
 
     places = [*heads.values(), *sounds.values(), *plots.values(), *trees.values(), status]
     asked = [text, voice, temperature, seed]
