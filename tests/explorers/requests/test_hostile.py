@@ -1,9 +1,8 @@
 """Hostile input through the served page: every answer is one sentence, and the server neither trips nor gives anything away."""
 
 import json
-import socket
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 
@@ -117,7 +116,7 @@ def test_any_sound_is_heard_or_refused(raw: Raw, name: str) -> None:
     heard = raw.ask("transcribe", [sound, *raw.usual("transcribe")[1:]])
     assert (heard.told is not None) == (name in BROKEN)
     usual = raw.usual("generate")
-    spoken = raw.ask("generate", [*usual[:3], sound, "What is said.", True, *usual[6:]])
+    spoken = raw.ask("generate", [*usual[:2], "ar", sound, "What is said.", True, *usual[6:]])
     for answer in (heard, spoken):
         if answer.told is not None:
             refused(answer)
@@ -129,23 +128,6 @@ def test_settings_from_anywhere_are_checked(raw: Raw, synthesizer: Synthesizer) 
     for name, text in settings_texts(synthesizer).items():
         assert refused(raw.ask("use", raw.usual("use"), {"file": text})), name
         assert refused(raw.ask("use", raw.usual("use"), {"link": f"text=Yes&{text[:500]}"})), name
-
-
-def test_an_upload_that_is_too_large_is_refused_before_it_has_come(address: str) -> None:
-    announced, sent = 200 << 20, 24 << 20
-    host, port = urlsplit(address).hostname, urlsplit(address).port
-    form = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.wav"\r\n\r\n'
-    head = f"POST /gradio_api/upload HTTP/1.1\r\nHost: {host}\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-    with socket.create_connection((host, port), timeout=60) as line:
-        line.sendall(f"{head}Content-Length: {announced}\r\n\r\n".encode() + form)
-        for _ in range(sent >> 20):
-            line.sendall(bytes(1 << 20))
-        answer = b""
-        while b"at most 20 MB" not in answer:
-            more = line.recv(1000)
-            assert more, answer
-            answer += more
-    assert answer.startswith(b"HTTP/1.1 413 ")
 
 
 def test_requests_that_are_no_requests_are_refused(raw: Raw) -> None:
