@@ -76,6 +76,7 @@ KINDS = {
     gr.Checkbox: (bool, "true or false"),
     gr.CheckboxGroup: (list, "the choices on the page"),
     gr.Audio | gr.File: (dict, UPLOADED),
+    Api: (str | int | float, "a word, a number, true or false"),
 }
 """The type of the values of a component, and what it may be in words."""
 
@@ -267,8 +268,6 @@ def checked(field: str, component: gr.blocks.Block, value: object) -> object:
         check_whole(field, value, component.minimum, component.maximum)
     elif isinstance(component, gr.Dropdown) and isinstance(value, list) != bool(component.multiselect) and value is not None:
         raise InputError(field, value, "the choices on the page")
-    elif isinstance(component, Api) and isinstance(value, dict | list):
-        raise InputError(field, value, "a word, a number, true or false")
     return "" if value is None and isinstance(component, gr.Textbox) else value
 
 

@@ -113,15 +113,15 @@ class Session:
         if comparable and ar.task == shown.task:
             shown = replace(shown, speed_up=speed_up(shown.take, ar.take))
         others = {key: card for key, card in self.cards.items() if key != method}
-
-        def is_again(old: ShownTake) -> bool:
+        history = []
+        for old in self.history:
             before = old.take.settings
             # AR gives the same take with any settings of the other methods.
             alike = before.method == method and (method == "ar" or before == settings)
-            return alike and old.task == shown.task and not old.recorded
-
-        history = (*(old for old in self.history if not is_again(old)), shown)[-REMEMBERED:]
-        return replace(self, cards={**others, method: shown}, outdated=self.outdated - {method}, history=history)
+            if old.recorded or not alike or old.task != shown.task:
+                history.append(old)
+        kept = (*history, shown)[-REMEMBERED:]
+        return replace(self, cards={**others, method: shown}, outdated=self.outdated - {method}, history=kept)
 
     def with_transcript(self, sound: Path, words: str) -> "Session":
         known = {shown.sound for shown in self.history}

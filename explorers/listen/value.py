@@ -147,28 +147,22 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
         rows = what_if(synthesizer, take, shown.reference).rows
     except InputError:  # a long text that was cut somewhere
         rows = {}
+    mel, picture = log_mel_db(take.audio, take.sample_rate), None
+    if len(mel):  # as WebP in base64, dark where it is loud
+        loudness = np.clip((mel[:: -(-len(mel) // WIDEST)] - QUIETEST_DB) / (LOUDEST_DB - QUIETEST_DB), 0, 1)
+        written = BytesIO()
+        Image.fromarray((255 * (1 - loudness)).astype(np.uint8).T[::-1]).save(written, "WEBP", quality=80)
+        shape = {"seconds": round(len(mel) * FRAME_SECONDS, 2), "kilohertz": take.sample_rate / 2000}
+        picture = {"picture": "data:image/webp;base64," + b64encode(written.getvalue()).decode(), **shape}
     names = {"theta": "PCG, theta", "beta": "SSD, beta", "lookahead": f"{take.settings.method.upper()}, lookahead"}
     estimates = {names[knob]: [[value, *figures] for value, figures in row] for knob, row in rows.items() if row}
     return {
         "number": shown.number,
         "curves": curves,
         "estimates": estimates,
-        "mel": _mel(take.audio, take.sample_rate),
+        "mel": picture,
         "times": {name: round(ms, 2) for name, ms in take.ms_per_round.items()},
     }
-
-
-def _mel(samples: np.ndarray, rate: int) -> dict[str, object] | None:
-    """The log-mel picture of a sound as WebP in base64, dark where it is loud, and its seconds."""
-    mel = log_mel_db(samples, rate)
-    if not len(mel):
-        return None
-    every = -(-len(mel) // WIDEST)
-    loudness = np.clip((mel[::every] - QUIETEST_DB) / (LOUDEST_DB - QUIETEST_DB), 0, 1)
-    written = BytesIO()
-    Image.fromarray((255 * (1 - loudness)).astype(np.uint8).T[::-1]).save(written, "WEBP", quality=80)
-    picture = "data:image/webp;base64," + b64encode(written.getvalue()).decode()
-    return {"picture": picture, "seconds": round(len(mel) * FRAME_SECONDS, 2), "kilohertz": rate / 2000}
 
 
 def _file(sound: Path | None) -> dict[str, object] | None:
