@@ -45,6 +45,13 @@ def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str
     return {name: median(spent) for name, spent in times.items()}
 
 
+def read_bandwidth(device: str, size: int, repeats: int = 15) -> float:
+    """Bytes a second of reading `size` bytes on `device` again and again, as decoding reads its weights: what of them stays in
+    a cache is read from there."""
+    source = torch.ones(size // 4, device=device)
+    return source.nbytes / (1e-3 * medians({"read": lambda: source.sum()}, repeats)["read"])
+
+
 def copy_bandwidth(device: str, repeats: int = 9) -> float:
     """Bytes a second, read and written both counted, of copying a large array on `device` with the threads that torch has."""
     source = torch.ones(COPY_MIB * 2**20 // 4, device=device)
