@@ -48,6 +48,8 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
 
 PITCH_WEIGHT = 3.0
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
+CROPS = {"tokens": (16, 40_960), "tokens held out": (64, 40_960), "sound": (12, 24_320), "sound held out": (32, 40_960)}
+"""Crops in a batch of each stage, and the samples of one."""
 
 
 class Crops:
@@ -87,13 +89,13 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
         return (predicted.float() - mel).abs().mean(), quantized
 
     def step(index: int) -> dict[str, float]:
-        loss, _ = mel_loss(crops.batch(index, 16, 40_960).to(device))
+        loss, _ = mel_loss(crops.batch(index, *CROPS["tokens"]).to(device))
         update(loss, codec, optimizers.values())
         return {"mel": loss.item()}
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
-        loss, quantized = mel_loss(held_out.batch(0, 64, 40_960).to(device))
+        loss, quantized = mel_loss(held_out.batch(0, *CROPS["tokens held out"]).to(device))
         return {"mel": loss.item(), "codes_used": float(codec.fsq.codes(quantized).unique().numel())}
 
     run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate))
@@ -113,7 +115,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
     crops, held_out = Crops(shards(corpus), seed + 1), Crops(shards(corpus, "held_out_sentences"), seed)
 
     def step(index: int) -> dict[str, float]:
-        wave = crops.batch(index, 12, 24_320).to(device)
+        wave = crops.batch(index, *CROPS["sound"]).to(device)
         made, off = _round_trip(codec, wave, generator(seed + 2, index))
         spectral = spectral_loss(made, wave)
         update(spectral + PITCH_WEIGHT * off, decoder, optimizers.values())
@@ -121,7 +123,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
-        wave = held_out.batch(0, 32, 40_960).to(device)
+        wave = held_out.batch(0, *CROPS["sound held out"]).to(device)
         made, off = _round_trip(codec, wave, generator(seed + 3, 0))
         return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 

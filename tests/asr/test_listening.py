@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import EmbeddedRecogniser
-from pcg.asr.listening import CUT_SECONDS, cut, listen, listen_to_all, listen_to_file
+from pcg.asr.listening import CUT_SECONDS, cut, listen, listen_to_file
 from pcg.asr.self_speculative import PRESETS
 from pcg.errors import InputError
 from pcg.metrics.quality import for_judges
@@ -59,12 +59,6 @@ FAINT = np.random.default_rng(0).normal(0, 0.0005, 3 * RATE).astype(np.float32)
 def test_nothing_audible_is_an_empty_text(recogniser: EmbeddedRecogniser, samples: np.ndarray) -> None:
     found = listen(recogniser, samples, RATE, FAST)
     assert (found.text, found.parts) == ("", ())
-
-
-def test_a_batch_keeps_its_order_around_silence(recogniser: EmbeddedRecogniser, babble: Babble) -> None:
-    one, two = (u.numpy() for u in babble(2, 1))
-    found = listen_to_all(recogniser, [one, np.zeros(RATE, np.float32), two], RATE, FAST)
-    assert [f.text for f in found] == [listen(recogniser, s, RATE, FAST).text for s in (one, 0 * one, two)]
 
 
 def test_long_speech_is_cut_in_its_pauses() -> None:

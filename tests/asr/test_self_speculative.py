@@ -11,7 +11,6 @@ from pcg.asr.embedded import EmbeddedRecogniser
 from pcg.asr.self_speculative import (
     PRESETS,
     Thresholds,
-    batches,
     frame_entropies,
     transcribe,
     verified_prefix,
@@ -117,9 +116,3 @@ def test_every_step_that_ran_took_time(recogniser: EmbeddedRecogniser, babble: B
     for t in transcribe(recogniser, babble(4, 8), Thresholds(NEVER_BY_CTC, 1.0)):
         assert list(t.milliseconds) == ["encode", "gate", "verify", "go_on"]
         assert min(t.milliseconds.values()) > 0
-
-
-def test_batches_stay_within_their_budget() -> None:
-    grouped = batches([5, 1, 9, 2, 2, 30], lambda x: x, 10)
-    assert sorted(x for group in grouped for x in group) == [1, 2, 2, 5, 9, 30]
-    assert all(len(group) == 1 or len(group) * max(group) <= 10 for group in grouped)

@@ -79,13 +79,6 @@ def test_after_every_word_the_probabilities_add_up_to_one(tmp_path: Path) -> Non
         assert sum(after) == pytest.approx(1, abs=0.01)
 
 
-def test_equal_text_makes_an_equal_file(tmp_path: Path) -> None:
-    for name in ("a.gz", "b.gz"):
-        write_bigrams(tmp_path / name, SENTENCES, LISTED)
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
-    assert Lexicon(tmp_path / "a.gz").name == Lexicon(tmp_path / "b.gz").name
-
-
 def test_what_is_no_word_is_heard_as_the_nearest(lexicon: Lexicon) -> None:
     assert lexicon.search(spelled("the kat sat", 0.8))[0] == "the cat sat"
     assert lexicon.search(spelled("the ox ran", 0.8))[0] == "the ox ran"

@@ -140,10 +140,3 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
     for real, synthetic in ((longer, shorter), (shorter, longer)):
         with pytest.raises(InputError, match="shorter than 25 codes"):
             Segments(real, synthetic).every(M25)
-
-
-def test_the_paper_s_shape_is_the_default() -> None:
-    detector = Detector(DetectorConfig(64))
-    assert detector(torch.zeros(2, 10, dtype=torch.int64)).shape == (2,)
-    config = detector.config
-    assert (config.width, config.heads, config.layers, config.feed_forward, config.dropout) == (256, 8, 4, 1024, 0.1)

@@ -68,11 +68,6 @@ def test_random_codes_follow_the_usage_and_uniform_ones_do_not() -> None:
     assert statistic < bound
 
 
-def test_drawn_codes_do_not_look_at_those_whose_place_they_take() -> None:
-    one, other = real(), real().flip(0)
-    assert torch.equal(GARBAGE.of("random", one, coins(5)), GARBAGE.of("random", other, coins(5)))
-
-
 def test_a_shuffled_segment_has_the_codes_of_the_real_one_at_any_places() -> None:
     segments = torch.arange(10).expand(4000, 10)
     made = GARBAGE.of("shuffled", segments, coins(6))

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pcg.audio import normalise_loudness, trim
 from pcg.metrics.intelligibility import read_sentences
 from pcg.training.corpus import make_corpus, read_index, shards
 from pcg.training.sentences import build_pool, held_out_words, is_held_out, plain
@@ -18,17 +17,6 @@ def test_held_out_words_are_rare_and_always_the_same():
     assert "river" not in rare
     assert 0 < len(rare) < 40
     assert 0 < sum(is_held_out(s) for s in set(sentences)) < 30
-
-
-def test_trimming_leaves_a_margin_and_loudness_is_levelled():
-    rate = 16_000
-    tone = 0.2 * np.sin(2 * np.pi * 200 * np.arange(rate) / rate).astype(np.float32)
-    padded = np.concatenate([np.zeros(rate, np.float32), tone, np.zeros(rate, np.float32)])
-    assert len(trim(padded, rate)) / rate == pytest.approx(1.12, abs=0.03)
-    assert len(trim(np.zeros(rate, np.float32), rate)) == 0
-    quiet, loud = normalise_loudness(0.1 * tone), normalise_loudness(tone)
-    assert np.std(quiet) == pytest.approx(np.std(loud), rel=0.15)
-    assert np.abs(normalise_loudness(100 * tone)).max() <= 0.951
 
 
 def test_a_teacher_speaks_each_utterance_in_a_pitch_and_pace_of_its_own():

@@ -86,16 +86,6 @@ def llasa_tokens(tmp_path):
     return tmp_path / "tokens"
 
 
-@pytest.mark.slow
-def test_a_llasa_gets_a_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
-    asked = ["--target", str(llasa_folder), "--tokens", str(llasa_tokens), "--out", str(tmp_path / "draft")]
-    asked += recipe(tmp_path, budget=200)
-    assert main(["train", "draft", *asked, "--plan", "0,2", "--objective", "ce", "--steps", "1"]) == 0
-    voice = load_voice(str(llasa_folder), draft=str(tmp_path / "draft"))
-    assert voice.draft.weights.layers == 2
-    assert voice.draft_kind.startswith("folder:")
-
-
 @torch.no_grad()
 def ending(llasa_folder, folder):
     """The same LLaSA, but most of what it says ends: its head finds the end in what its hidden states share."""
@@ -112,14 +102,27 @@ def ending(llasa_folder, folder):
     return folder
 
 
+@pytest.mark.parametrize(
+    ("manifest", "said"), [({"codes": 65_536}, "of 64 codes"), ({"recordings": 600}, "lacks 1 of 2 shards")]
+)
+def test_tokens_that_do_not_fit_or_are_not_whole_are_refused(command, tokens, capsys, manifest, said):
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40} | manifest))
+    assert main(command) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
-def test_a_llasa_gets_a_feature_draft_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
+def test_a_llasa_gets_drafts_of_both_kinds_by_the_same_command(llasa_folder, llasa_tokens, tmp_path):
     target, out = ending(llasa_folder, tmp_path / "ending"), tmp_path / "draft"
     asked = ["train", "draft", "--target", str(target), "--tokens", str(llasa_tokens), "--out", str(out), "--plan", "feature"]
     assert main([*asked, "--steps", "2", *recipe(tmp_path, rank=8, samples=24, budget=200)]) == 0
     voice = load_voice(str(target), draft=str(out))
     assert isinstance(voice.draft, FeatureDraft)
     assert voice.draft.shape.rank == 8
+    asked[asked.index("feature")] = "0,2"
+    asked[asked.index(str(out))] = str(tmp_path / "layers")
+    assert main([*asked, "--objective", "ce", "--steps", "1", *recipe(tmp_path, budget=200)]) == 0
+    assert load_voice(str(target), draft=str(tmp_path / "layers")).draft.weights.layers == 2
 
 
 @pytest.mark.parametrize(
@@ -154,18 +157,6 @@ def test_bad_choices_of_a_recipe_are_one_sentence(command, tmp_path, capsys, cho
     recipe(tmp_path, **choice)
     assert main(command) == 2
     assert capsys.readouterr().err.startswith(f"pcg: {said}")
-
-
-def test_codes_of_another_codec_are_refused(command, tokens, capsys):
-    (tokens / MANIFEST).write_text(json.dumps({"codes": 65_536, "recordings": 24}))
-    assert main(command) == 2
-    assert "of 64 codes" in capsys.readouterr().err
-
-
-def test_tokens_are_refused_while_some_are_missing(command, tokens, capsys):
-    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 600}))
-    assert main(command) == 2
-    assert "lacks 1 of 2 shards" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,9 +1,7 @@
 """The recogniser's stages on a corpus of chirps: batches, disturbances, both losses, resuming and publishing."""
 
-import json
 import math
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +14,8 @@ from pcg.asr.network import BLANK, CLASSES, EncoderConfig, LogMel, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import AssetError, PCGError
 from pcg.files import LIST, check_checksums, write_checksums
-from pcg.training.corpus import SAMPLE_RATE, CorpusEntry, write_shard
+from pcg.training.corpus import SAMPLE_RATE, write_shard
+from pcg.training.loop import read_log
 from pcg.training.recogniser import (
     CTC,
     ReaderShape,
@@ -39,16 +38,11 @@ WORDS = ("up", "down", "low", "high", "don't", "stop")
 def sentences(tmp_path_factory: pytest.TempPathFactory) -> list[SpokenSentence]:
     """Two dozen sentences of random words, spoken as chirps, read back from a shard on disk."""
     rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("corpus")
-    index, chunks, start = [], [], 0
+    spoken = []
     for _ in range(24):
-        text = " ".join(rng.choice(WORDS, 3)) + "."
-        time = np.arange(int(rng.uniform(0.8, 1.6) * SAMPLE_RATE)) / SAMPLE_RATE
-        chunks.append((8000 * np.sin(2 * np.pi * rng.uniform(200, 900) * time * (1 + time))).astype(np.int16))
-        index.append(asdict(CorpusEntry(text, start, len(time))))
-        start += len(time)
-    (folder / "train" / "chirp").mkdir(parents=True)
-    np.save(folder / "train" / "chirp" / "00000.npy", np.concatenate(chunks))
-    (folder / "train" / "chirp" / "00000.json").write_text(json.dumps(index))
+        text, time = " ".join(rng.choice(WORDS, 3)) + ".", np.arange(int(rng.uniform(0.8, 1.6) * SAMPLE_RATE)) / SAMPLE_RATE
+        spoken.append((text, 0.25 * np.sin(2 * np.pi * rng.uniform(200, 900) * time * (1 + time))))
+    write_shard(folder / "train" / "chirp" / "00000.npy", spoken)
     return read_spoken([folder], "train")
 
 
@@ -111,7 +105,7 @@ def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_pa
     training(tmp_path, sentences).spell()
     before = training(tmp_path, sentences).trained(CTC)[0].state_dict()
     training(tmp_path, sentences, ctc_steps=5).spell()
-    rows = [json.loads(line) for line in (tmp_path / "recogniser_ctc.jsonl").read_text().splitlines()]
+    rows = read_log(tmp_path / "recogniser_ctc.jsonl")
     assert [row["step"] for row in rows] == [3, 5]
     assert all(math.isfinite(row["ctc_loss"]) and "held_out_chirps_ctc_wer" in row for row in rows)
     after = training(tmp_path, sentences).trained(CTC)[0].state_dict()
@@ -124,7 +118,15 @@ def test_stages_learn_resume_and_publish(sentences: list[SpokenSentence], tmp_pa
     assert all(torch.equal(t.bfloat16(), encoder[key].bfloat16()) for key, t in after.items())
     listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
     assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
+    for steps in (4, 6):
+        training(tmp_path, sentences, together_steps=steps).together()
+    rows = read_log(tmp_path / "recogniser_together.jsonl")
+    assert [row["step"] for row in rows] == [4, 6]
+    assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
+    training(tmp_path, sentences).publish(tmp_path / "out")
     recogniser = load_recogniser(tmp_path / "out")
+    together = recogniser._encoder.state_dict()
+    assert any(not torch.equal(t.bfloat16(), together[key].bfloat16()) for key, t in after.items())
     for preset in PRESETS.values():
         assert len(transcribe(recogniser, [h.samples() for h in sentences[:3]], preset)) == 3
 
@@ -142,7 +144,7 @@ def test_the_recipe_goes_from_a_corpus_to_a_recogniser_that_loads(tmp_path: Path
     recogniser = load_recogniser(tmp_path / "out")
     made = {p.parent.name for p in (tmp_path / "work" / "recogniser_corpus" / "train").glob("*/*.npy")}
     assert made == {"espeak", "codec_heart"}
-    rows = [json.loads(line) for line in (tmp_path / "work" / "recogniser_together.jsonl").read_text().splitlines()]
+    rows = read_log(tmp_path / "work" / "recogniser_together.jsonl")
     assert {f"held_out_{name}_wer" for name in ("sentences", "words", "codec", "espeak")} <= rows[0].keys()
     assert len(transcribe(recogniser, [torch.zeros(8000)], PRESETS["ar"])) == 1
     train_recogniser(*asked)
@@ -164,20 +166,6 @@ def test_another_list_of_words_is_listed_anew_and_nothing_else_is(
     publish_words(prose, folder, 0)
     with pytest.raises(AssetError, match=r"subwords\.json is damaged"):
         load_recogniser(folder)
-
-
-def test_both_learn_on_together_from_what_each_learned_alone(sentences: list[SpokenSentence], tmp_path: Path) -> None:
-    for steps in (4, 6):
-        run = training(tmp_path, sentences, together_steps=steps)
-        run.spell()
-        run.read()
-        run.together()
-    rows = [json.loads(line) for line in (tmp_path / "recogniser_together.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [4, 6]
-    assert all(math.isfinite(row["ctc_loss"] + row["lm_loss"]) for row in rows)
-    run.publish(tmp_path / "out")
-    alone, together = run.trained(CTC)[0], load_recogniser(tmp_path / "out")._encoder.state_dict()
-    assert any(not torch.equal(t.bfloat16(), together[key].bfloat16()) for key, t in alone.state_dict().items())
 
 
 def test_reading_sends_no_gradient_to_the_encoder(sentences: list[SpokenSentence], tmp_path: Path) -> None:
