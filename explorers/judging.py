@@ -8,13 +8,13 @@ import numpy as np
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Metric, Resemblyzer, Sample, Similarity, for_judges
+from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, Sample, Similarity, for_judges
 
 
 class Judges:
     """The judges of words, of speakers and of quality."""
 
-    def __init__(self, words: Judge, speaker: Metric, quality: Metric) -> None:
+    def __init__(self, words: Judge, speaker: Similarity, quality: DNSMOS) -> None:
         self._words, self._speaker, self._quality = words, speaker, quality
 
     @classmethod

@@ -39,7 +39,13 @@ class GraniteRecogniser:
         self._lm = model.model.language_model
         bank = librosa.filters.mel(sr=self.sample_rate, n_fft=_FFT, n_mels=_BANDS, fmin=0.0, htk=True, norm=None)
         self._bank = torch.from_numpy(bank).T.to(model.device)
-        before, after = self._prompt().split(_AUDIO)
+        asked = _AUDIO + _INSTRUCTION
+        if tokenizer.chat_template:
+            message = [{"role": "user", "content": asked}]
+            prompt = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        else:
+            prompt = f"USER: {asked}\n ASSISTANT:"
+        before, after = prompt.split(_AUDIO)
         self._before, self._after = (
             self._embed(tokenizer(part, add_special_tokens=False).input_ids) for part in (before, after)
         )
@@ -87,7 +93,15 @@ class GraniteRecogniser:
 
     @torch.inference_mode()
     def go_on(self, heard: Sequence[Heard], readings: Sequence[Reading], prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        cache, known = self._restore([r.crop(len(p)) for r, p in zip(readings, prefixes, strict=True)])
+        # A cache whose rows are padded on the right, and which of its slots are real, [B, T].
+        cropped = [r.crop(len(p)) for r, p in zip(readings, prefixes, strict=True)]
+        lengths = torch.tensor([keys.shape[2] for keys, _ in cropped], device=self._model.device)
+        longest, cache = int(lengths.max()), DynamicCache()
+        padded = [[torch.nn.functional.pad(part, (0, 0, 0, longest - part.shape[2])) for part in row] for row in cropped]
+        keys, values = (torch.stack(part, 1) for part in zip(*padded, strict=True))
+        for layer, (k, v) in enumerate(zip(keys, values, strict=True)):
+            cache.update(k, v, layer)
+        known = torch.arange(longest, device=lengths.device) < lengths[:, None]
         positions = known.sum(1, keepdim=True)
 
         def step(rows: list[int], tokens: list[int]) -> list[int]:
@@ -113,28 +127,8 @@ class GraniteRecogniser:
     def _logits(self, hidden: Tensor) -> Tensor:
         return self._model.lm_head(hidden).float() / self._scaling
 
-    def _restore(self, rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[DynamicCache, Tensor]:
-        """A cache of `rows`, padded on the right, and which of its slots are real `[B, T]`."""
-        lengths = torch.tensor([keys.shape[2] for keys, _ in rows], device=self._model.device)
-        longest = int(lengths.max())
-        keys, values = (
-            torch.stack([torch.nn.functional.pad(row[part], (0, 0, 0, longest - row[part].shape[2])) for row in rows], 1)
-            for part in (0, 1)
-        )
-        cache = DynamicCache()
-        for layer, (k, v) in enumerate(zip(keys, values, strict=True)):
-            cache.update(k, v, layer)
-        return cache, torch.arange(longest, device=lengths.device) < lengths[:, None]
-
     def _embed(self, tokens: Sequence[int]) -> Tensor:
         return self._lm.get_input_embeddings()(torch.tensor(tokens, dtype=torch.int64, device=self._model.device))
-
-    def _prompt(self) -> str:
-        asked = _AUDIO + _INSTRUCTION
-        if not self._tokenizer.chat_template:
-            return f"USER: {asked}\n ASSISTANT:"
-        message = [{"role": "user", "content": asked}]
-        return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
     def _features(self, samples: Tensor) -> Tensor:
         """Log-mel frames, two side by side, `[1, T, 160]`: what the checkpoint's feature extractor computes with torchaudio."""

@@ -1,6 +1,7 @@
 """Judges of words by name: Whisper tiny.en is the first, the recogniser of the CTC paper the second; others are on the hub.
 `best_take` keeps the take that a judge understands best."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -28,7 +29,7 @@ FIRST_JUDGE = "whisper"
 
 def understand(samples: np.ndarray, sample_rate: int) -> str:
     """Return the words that the embedded recogniser hears in samples `[N]`."""
-    return load_judge("embedded").transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
+    return load_judge("embedded").transcribe([samples], sample_rate)[0]
 
 
 class ListeningJudge:
@@ -42,7 +43,22 @@ class ListeningJudge:
         return [r.text for r in listen_to_all(self._recogniser, recordings, sample_rate, self._way)]
 
 
-class CTCJudge:
+class _OneByOne(ABC):
+    """A judge that hears one recording at a time: padding changes what checkpoints with a group norm hear.
+
+    Silence is left out, as Whisper would invent words for it.
+    """
+
+    @abstractmethod
+    def hear(self, speech: np.ndarray) -> str:
+        """Return the words of `speech [N]`, float32 at JUDGE_RATE."""
+
+    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
+        heard = (for_judges(recording, sample_rate) for recording in recordings)
+        return [self.hear(s) if len(s) >= 0.1 * JUDGE_RATE and np.abs(s).max() > 1e-3 else "" for s in heard]
+
+
+class CTCJudge(_OneByOne):
     """A CTC checkpoint of transformers (HuBERT, wav2vec 2.0), read greedily."""
 
     def __init__(self, checkpoint: str, device: str) -> None:
@@ -53,19 +69,13 @@ class CTCJudge:
         self._processor = _load(Wav2Vec2Processor.from_pretrained, checkpoint)
 
     @torch.inference_mode()
-    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [self._hear(for_judges(r, sample_rate)) for r in recordings]
-
-    def _hear(self, speech: np.ndarray) -> str:
-        # Padding changes what checkpoints with a group norm hear, so recordings go one by one.
-        if not _sounds(speech):
-            return ""
+    def hear(self, speech: np.ndarray) -> str:
         inputs = self._processor(speech, sampling_rate=JUDGE_RATE, return_tensors="pt").to(self._model.device)
         path = self._model(inputs.input_values).logits.argmax(-1)
         return self._processor.batch_decode(path)[0].strip().lower()
 
 
-class WhisperJudge:
+class WhisperJudge(_OneByOne):
     """Whisper by faster-whisper, beam search of 5, English, every recording by itself.
 
     checkpoint: a folder in the format of CTranslate2 or a name that faster-whisper fetches from the hub; "" is tiny.en as the
@@ -88,12 +98,7 @@ class WhisperJudge:
         self._model = _load(WhisperModel, checkpoint or str(shipped), **options)
         self.name = f"Whisper {Path(checkpoint).name or 'tiny.en'} (faster-whisper {version('faster-whisper')}), beam 5"
 
-    def transcribe(self, recordings: Sequence[np.ndarray], sample_rate: int) -> list[str]:
-        return [self._hear(for_judges(r, sample_rate)) for r in recordings]
-
-    def _hear(self, speech: np.ndarray) -> str:
-        if not _sounds(speech):  # Whisper invents words for silence
-            return ""
+    def hear(self, speech: np.ndarray) -> str:
         # One temperature: the usual fallback to higher ones samples, and would differ from run to run.
         options = {"beam_size": 5, "language": "en", "temperature": 0.0, "condition_on_previous_text": False}
         # On noise the search repeats itself; no speech has more than ten tokens a second.
@@ -173,7 +178,3 @@ def _load(load: Callable[..., object], checkpoint: str, **options: object):  # t
         return load(checkpoint, **options)
     except Exception as error:
         raise AssetError(f"The judge {checkpoint} is missing or damaged ({first_line(error)}).") from error
-
-
-def _sounds(speech: np.ndarray) -> bool:
-    return len(speech) >= 0.1 * JUDGE_RATE and float(np.abs(speech).max()) > 1e-3

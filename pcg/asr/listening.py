@@ -65,19 +65,14 @@ def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], samp
     speech = [raised(for_judges(samples, sample_rate, rate), rate) for samples in recordings]
     parts = [cut(heard, rate) for heard in speech]
     utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
-    transcripts = iter(write_down(recogniser, utterances, way))
+    decode = transcribe_in_words if isinstance(way, Lexicon) else transcribe
+    transcripts = iter(decode(recogniser, utterances, way))
     recognitions = []
     for heard, cuts in zip(speech, parts, strict=True):
         own = tuple(next(transcripts) for _ in cuts)
         text = " ".join(t.text for t in own if t.text)
         recognitions.append(Recognition(text, own, tuple(p.start / rate for p in cuts), len(heard) / rate))
     return recognitions
-
-
-def write_down(recogniser: Recogniser, utterances: Sequence[Tensor], way: Way) -> list[Transcript]:
-    """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty."""
-    decode = transcribe_in_words if isinstance(way, Lexicon) else transcribe
-    return decode(recogniser, utterances, way)
 
 
 def listen_to_file(recogniser: Recogniser, path: Path, way: Way) -> Recognition:

@@ -6,7 +6,6 @@ By Resemblyzer two utterances of one voice have about .92, a male and a female v
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -25,15 +24,6 @@ class Sample:
     sample_rate: int
     text: str = ""
     reference: np.ndarray | None = None
-
-
-class Metric(Protocol):
-    """A figure of merit for each sample of a batch; equal names promise equal numbers."""
-
-    @property
-    def name(self) -> str: ...
-
-    def measure(self, batch: Sequence[Sample]) -> list[float]: ...
 
 
 def for_judges(samples: np.ndarray, sample_rate: int, wanted_rate: int = JUDGE_RATE) -> np.ndarray:

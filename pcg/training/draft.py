@@ -31,11 +31,11 @@ from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
-from pcg.training.feature_draft import OBJECTIVES, FeatureModel, Objective, unrolled_divergence
+from pcg.training.feature_draft import OBJECTIVES, FeatureModel, Objective, divergence, unrolled_divergence
 from pcg.training.loop import Stage, agrees, learn, make_optimizers, run, with_fast_gradients
 from pcg.training.publish import write_model
 from pcg.training.samples import by_voice, own_samples, read_manifest, read_shards
-from pcg.training.target import read_target, speech_logits
+from pcg.training.target import read_target, speech_states
 from pcg.training.tokens import Batch, TokenBatches, TokenizedUtterance, lay_out, used_codes
 
 FEATURE = "feature"
@@ -101,20 +101,16 @@ def layer_loss(
     batch: Batch, draft: LlamaForCausalLM, target: LlamaForCausalLM, vocabulary: Vocabulary, objective: Objective
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss of a draft of layers, summed over the tokens of `batch`, and the sums of the figures that are logged."""
-    distils = objective.kl > 0 or objective.tv > 0
     with torch.autocast(batch.ids.device.type, torch.bfloat16):
-        logits, labels = speech_logits(draft, batch, vocabulary)
+        hidden, head, labels = speech_states(draft, batch, vocabulary)
+        if objective.ce:
+            loss = nn.functional.cross_entropy(nn.functional.linear(hidden, head).float(), labels, reduction="sum")
+            return objective.ce * loss, {"loss": loss.detach()}
         with torch.no_grad():
-            wanted = speech_logits(target, batch, vocabulary)[0] if distils else None
-    log_p = logits.float().log_softmax(-1)
-    ce = nn.functional.nll_loss(log_p, labels, reduction="sum")
-    if wanted is None:
-        return objective.ce * ce, {"ce": ce.detach()}
-    q = wanted.float().softmax(-1)
-    kl = nn.functional.kl_div(log_p, q, reduction="sum")
-    overlap = torch.minimum(q, log_p.exp()).sum()
-    figures = {"ce": ce.detach(), "kl": kl.detach(), "expected_acceptance": overlap.detach()}
-    return objective.ce * ce + objective.kl * kl + objective.tv * (len(labels) - overlap), figures
+            wanted, wanted_head, _ = speech_states(target, batch, vocabulary)
+    products = (tensor.bfloat16() for tensor in (hidden[None], head, wanted, wanted_head))
+    loss, overlap = divergence(*products, torch.ones(1, len(labels), device=hidden.device), objective, 1.0)
+    return loss, {"loss": loss.detach(), "overlap": overlap.sum()}
 
 
 def feature_loss(

@@ -1,11 +1,10 @@
-"""Llamas that are trained from nothing, their logits of speech, and the hidden states that a draft reads."""
+"""Llamas that are trained from nothing, and the hidden states that their heads and a draft read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.embedded import FSQ
@@ -64,12 +63,13 @@ def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary,
     model.get_input_embeddings().weight[first : first + vocabulary.codes] = features
 
 
-def speech_logits(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """Return logits `[S, V]` at the S positions that have a label, and those labels `[S]`."""
+def speech_states(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the hidden states of the S positions that have a label `[S, D]`, the rows of the head for speech `[V, D]`, and the
+    labels `[S]`."""
     _, hidden = read_target(model, batch, ())
     learned = batch.labels != IGNORED
     head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
-    return F.linear(hidden[learned], head.to(hidden.dtype)), batch.labels[learned]
+    return hidden[learned], head, batch.labels[learned]
 
 
 def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,18 +33,11 @@ PITCH, PACE = (0.98, 1.02), (0.92, 1.09)
 """Each utterance of a corpus has a pitch and a pace of its own, so that no two are alike."""
 
 
-class Teacher(Protocol):
-    """A synthesizer."""
-
-    rate: int
-
-    def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
-        """Return float32 samples `[N]` of `text` at `rate`, `pace` times as fast as usual."""
-        ...
-
-
 class Hibari:
-    """hibari's voice heart, 24 kHz."""
+    """hibari's voice heart, 24 kHz.
+
+    `speak` of any teacher returns float32 samples `[N]` of a text at its `rate`, `pace` times as fast as usual.
+    """
 
     rate = 24_000
 
@@ -142,7 +135,7 @@ class HeldOutEspeak(Espeak):
     VARIANTS = ("f3", "Alicia", "edward", "klatt4")
 
 
-TEACHERS: dict[str, type[Teacher]] = {"hibari": Hibari, "joe": Joe, "espeak": Espeak, "espeak-held-out": HeldOutEspeak}
+TEACHERS = {"hibari": Hibari, "joe": Joe, "espeak": Espeak, "espeak-held-out": HeldOutEspeak}
 
 
 @dataclass(frozen=True)
@@ -182,11 +175,13 @@ def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.nd
     samples = teacher.speak(text, seed, pace / shift)
     ratio = Fraction(SAMPLE_RATE, round(teacher.rate * shift)).limit_denominator(200)
     samples = resample_poly(samples, ratio.numerator, ratio.denominator).astype(np.float32)
-    return np.ascontiguousarray(fade_ends(normalise_loudness(between_silences(samples)), SAMPLE_RATE, FADE_SECONDS))
+    margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)
+    sounding = trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
+    return np.ascontiguousarray(fade_ends(normalise_loudness(sounding), SAMPLE_RATE, FADE_SECONDS))
 
 
 @cache
-def load_teacher(name: str) -> Teacher:
+def load_teacher(name: str) -> Hibari | Joe | Espeak:
     """Load a teacher once a process."""
     return TEACHERS[name]()
 
@@ -197,12 +192,6 @@ def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
     jobs = [(Speaker("espeak-held-out"), text, seed * 1000 + i) for i, text in enumerate(sentences)]
     with multiprocessing.get_context("spawn").Pool(1) as worker:
         return worker.starmap(speak, jobs)
-
-
-def between_silences(samples: np.ndarray) -> np.ndarray:
-    """Cut `samples [N]` to what sounds, with SILENCE_SECONDS at both ends."""
-    margin = np.zeros(int(SILENCE_SECONDS * SAMPLE_RATE), np.float32)
-    return trim(np.concatenate([margin, samples, margin]), SAMPLE_RATE, SILENCE_SECONDS)
 
 
 def _package(module: str, name: str) -> Path:

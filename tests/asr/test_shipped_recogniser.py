@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
 from pcg.asr.judges import way_of
-from pcg.asr.listening import write_down
+from pcg.asr.listening import listen_to_all
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.synthesis.voice import load_voice
@@ -34,11 +33,11 @@ def test_it_is_small():
 @pytest.mark.parametrize("mode", ["accurate", "words"])
 def test_it_understands_the_voice_and_does_not_understand_shuffled_sound(recogniser, spoken, mode):
     """Bound 65 % on five sentences, two of them by men; its card says 24 % of heart. Babble is above 70 %."""
-    heard = write_down(recogniser, [samples for _, samples in spoken], way_of(mode))
+    heard = listen_to_all(recogniser, [samples.numpy() for _, samples in spoken], 16_000, way_of(mode))
     assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, heard, strict=True)]).value < 0.65
     rng = np.random.default_rng(0)
-    babble = [torch.from_numpy(rng.permutation(s[: len(s) // 640 * 640].numpy().reshape(-1, 640)).ravel()) for _, s in spoken]
-    wrong = write_down(recogniser, babble, way_of(mode))
+    babble = [rng.permutation(s[: len(s) // 640 * 640].numpy().reshape(-1, 640)).ravel() for _, s in spoken]
+    wrong = listen_to_all(recogniser, babble, 16_000, way_of(mode))
     assert pooled([word_errors(text, h.text) for (text, _), h in zip(spoken, wrong, strict=True)]).value > 0.7
 
 

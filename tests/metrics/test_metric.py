@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcg.metrics.quality import DNSMOS, WORST_MOS, Metric, Resemblyzer, Sample, Similarity, cosine
+from pcg.metrics.quality import DNSMOS, WORST_MOS, Resemblyzer, Sample, Similarity, cosine
 
 RATE = 16_000
 
@@ -33,7 +33,7 @@ def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
 
 
 def test_the_offline_metrics_have_names_and_numbers() -> None:
-    metrics: list[Metric] = [DNSMOS(), Similarity(Resemblyzer())]
+    metrics = [DNSMOS(), Similarity(Resemblyzer())]
     assert all(part in m.name for m, part in zip(metrics, ("speechmos 0", "resemblyzer 0"), strict=True))
     noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
     batch = [Sample(s, RATE, reference=noise) for s in (np.zeros(RATE, np.float32), noise)]

@@ -5,7 +5,7 @@ import torch
 from tiny_target import VOCABULARY, batch_of, make_spoken, make_target, same_voice
 
 from pcg.training.feature_draft import FeatureModel
-from pcg.training.target import speech_logits
+from pcg.training.target import speech_states
 from pcg.training.tokens import IGNORED
 from pcg.training.voice import JointLoss, misheard
 
@@ -20,7 +20,8 @@ def test_the_drafts_loss_goes_on_into_the_target(share, monkeypatch):
             weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
     loss, found = JointLoss(target, draft, VOCABULARY)(batch)
     with torch.autocast("cpu", torch.bfloat16):
-        logits, labels = speech_logits(target, batch, VOCABULARY)
+        hidden, head, labels = speech_states(target, batch, VOCABULARY)
+        logits = hidden @ head.T
     (loss - torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum")).backward()
     assert (float(target.model.layers[0].mlp.down_proj.weight.grad.abs().max()) > 1e-4) == (share > 0)
     assert (float(draft.features.weight.grad.abs().max()) > 0) == (share > 0)

@@ -7,7 +7,7 @@ from pcg.errors import InputError
 from pcg.models.weights import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
-from pcg.training.target import Shape, new_target, speech_logits
+from pcg.training.target import Shape, new_target, speech_states
 from pcg.training.tokens import IGNORED, TokenBatches, TokenizedUtterance, make_row
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))
@@ -57,14 +57,14 @@ def test_padding_does_not_change_what_is_learned():
     model = new_target(READER, VOCABULARY, Shape(2, 16, 2, 24), seed=0).eval()
     epochs = TokenBatches(make_spoken(40), READER, CODES, 200, seed=0)
     batch = epochs.batch(0)
-    together, labels = speech_logits(model, batch, VOCABULARY)
-    assert together.shape == (len(labels), VOCABULARY.size)
+    together, head, labels = speech_states(model, batch, VOCABULARY)
+    assert (len(together), len(head)) == (len(labels), VOCABULARY.size)
     wider = type(batch)(*(torch.nn.functional.pad(t, (0, 5), value=v) for t, v in
                           ((batch.ids, 0), (batch.positions, 0), (batch.labels, IGNORED))))  # fmt: skip
-    torch.testing.assert_close(speech_logits(model, wider, VOCABULARY)[0], together, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(speech_states(model, wider, VOCABULARY)[0], together, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("which", ["llasa_folder", "neutts_folder"])
+@pytest.mark.parametrize("which", ["llasa_folder", pytest.param("neutts_folder", marks=pytest.mark.slow)])
 def test_what_was_said_needs_no_guess_of_its_length(which, request):
     """Where a reference is slow, the guess finds no room for what follows; in training, what follows is there."""
     folder = request.getfixturevalue(which)
