@@ -94,21 +94,17 @@ def test_a_visitor_generates_and_what_was_written_comes_back_as_text(page: Page,
     assert complaints == []
 
 
-def test_a_knob_generates_its_method_again_beside_ar(page: Page) -> None:
-    page.locator("#knobs > button").click()
-    page.locator("#theta input[type=range]").press("ArrowRight")
-    idle(page)
-    expect(lane(page, "pcg", "strong")).to_contain_text("× AR")
-    page.locator('[data-part="history"]').click()
-    expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
-
-
-def test_a_field_that_is_emptied_gets_its_number_back(page: Page) -> None:
+def test_a_knob_generates_its_method_again_beside_ar_and_an_emptied_field_gets_its_number_back(page: Page) -> None:
     page.locator("#knobs > button").click()
     page.fill("#theta input[type=number]", "")
     page.keyboard.press("Tab")
     expect(page.locator("#theta input[type=number]")).to_have_value("0.3")
     idle(page)
+    page.locator("#theta input[type=range]").press("ArrowRight")
+    idle(page)
+    expect(lane(page, "pcg", "strong")).to_contain_text("× AR")
+    page.locator('[data-part="history"]').click()
+    expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
 
 
 def test_an_error_ends_the_run_and_says_what_to_do(page: Page) -> None:
@@ -190,7 +186,7 @@ def test_the_history_survives_a_reload(page: Page) -> None:
     expect(page.locator("#text textarea")).to_have_value("hello, yes!")
 
 
-def test_own_presets_stay_in_the_browser_and_go_when_asked(page: Page) -> None:
+def test_presets_stay_in_the_browser_and_go_when_asked_and_a_json_file_brings_its_settings(page: Page) -> None:
     page.locator("#knobs > button").click()
     page.locator('[data-part="share"]').click()
     page.locator('[data-act="paper"]').last.click()
@@ -208,11 +204,6 @@ def test_own_presets_stay_in_the_browser_and_go_when_asked(page: Page) -> None:
     page.once("dialog", lambda dialog: dialog.accept())
     page.locator('[data-act="forget"]').click()
     expect(page.locator('[data-act="own"]')).to_have_count(0)
-
-
-def test_a_json_file_brings_its_settings(page: Page) -> None:
-    page.locator("#knobs > button").click()
-    page.locator('[data-part="share"]').click()
     written = page.evaluate("""() => new Promise((done) => {
       Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (words) => done(words) } });
       document.querySelector('[data-act="json"]').click();
