@@ -26,7 +26,7 @@ BOUND = {"atol": 2e-5, "rtol": 0.0}
 VOICE = PROJECT / "assets" / "voice" / "target"
 
 
-def make_model(kv_heads: int = 3, biased: bool = False, kind: torch.dtype = torch.float16, **shape: int) -> PreTrainedModel:
+def make_model(kv_heads: int = 3, biased: bool = False, kind: torch.dtype = torch.bfloat16, **shape: int) -> PreTrainedModel:
     """Random, and weighed so that every layer matters; all weights are exact in `kind`."""
     torch.manual_seed(0)
     config, make = (Qwen2Config, Qwen2ForCausalLM) if biased else (LlamaConfig, LlamaForCausalLM)
@@ -92,8 +92,7 @@ def read_in_pieces(decoding: DecodingLlama, ids: torch.Tensor, widths: Sequence[
 @pytest.mark.parametrize(
     ("kv_heads", "biased", "kind", "stored"),
     [
-        (3, False, torch.float16, np.uint16),
-        (1, True, torch.float16, np.uint16),
+        (3, False, torch.bfloat16, np.int16),
         (1, True, torch.bfloat16, np.int16),
         (3, False, torch.float32, np.float32),
     ],
@@ -186,7 +185,7 @@ def test_a_turn_in_one_call_draws_what_the_loop_draws(lanes, monkeypatch):
 
 
 def feature_pair(
-    rank: int, lanes: int, compiled: bool, kind: torch.dtype = torch.float16, rounded: bool = False
+    rank: int, lanes: int, compiled: bool, kind: torch.dtype = torch.bfloat16, rounded: bool = False
 ) -> tuple[DecodingLlama, FeatureDraft]:
     target = Checkpoint.of(make_model(kind=kind))
     shape, generator = FeatureShape.of(target, (1, 3), rank), torch.Generator().manual_seed(5)

@@ -52,14 +52,13 @@ class Packed(NamedTuple):
 
 
 def lanes_here() -> int:
-    """Floats in a vector of this CPU; 0 where it has no fused multiply-adds or cannot load half precision, so that the kernel
-    would not pay."""
+    """Floats in a vector of this CPU; 0 where it has no fused multiply-adds, so that the kernel would not pay."""
     if llvm.get_process_triple().startswith(("aarch64", "arm64")):
         return 8
     has = llvm.get_host_cpu_features()
     if has.get("avx512f"):
         return 16
-    return 8 if all(has.get(name) for name in ("avx2", "fma", "f16c")) else 0
+    return 8 if all(has.get(name) for name in ("avx2", "fma")) else 0
 
 
 def words_here(lanes: int, inputs: Sequence[int]) -> type | None:
@@ -120,19 +119,17 @@ def pack(
 def packed(matrices: Sequence[np.ndarray], lanes: int, words: type | None = None) -> np.ndarray:
     """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
-    bfloat16 (int16) or half precision (uint16) where it holds every weight exactly, else float32. words: where bfloat16 does,
-    the weights of two inputs lie in one word of this type, for inputs that are rounded, too (`panels.py`).
+    bfloat16 (int16) where it holds every weight exactly, else float32. words: the weights of two inputs in bfloat16 lie in one
+    word of this type, for inputs that are rounded, too (`panels.py`).
     """
     panel = VECTORS * lanes
-    kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.uint16 if all(map(_is_half, matrices)) else np.float32)
+    kind = np.dtype(np.int16 if all(map(_is_brain, matrices)) else np.float32)
     outputs = [-(-len(m) // panel) * panel for m in matrices]
     pairs = words is not None and kind == np.int16
     panels = in_large_pages((sum(out * m.shape[1] for out, m in zip(outputs, matrices, strict=True)),), kind)
     at = 0
     for out, m in zip(outputs, matrices, strict=True):
         rows = np.concatenate([m, np.zeros((out - len(m), m.shape[1]), np.float32)]) if out > len(m) else m
-        if kind == np.uint16:
-            rows = rows.astype(np.float16).view(np.uint16)
         place, vectors = panels[at : at + rows.size], rows.reshape(out // panel, VECTORS, lanes, m.shape[1])
         if pairs:
             upper = np.ascontiguousarray(vectors.transpose(0, 3, 1, 2)).view(np.uint32) >> 16
@@ -149,11 +146,6 @@ def packed(matrices: Sequence[np.ndarray], lanes: int, words: type | None = None
 
 def _is_brain(matrix: np.ndarray) -> bool:
     return not (np.ascontiguousarray(matrix).view(np.uint32) & 0xFFFF).any()
-
-
-def _is_half(matrix: np.ndarray) -> bool:
-    with np.errstate(over="ignore"):
-        return bool((matrix.astype(np.float16) == matrix).all())
 
 
 def in_large_pages(shape: tuple[int, ...], kind: np.dtype | type) -> np.ndarray:

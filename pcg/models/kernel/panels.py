@@ -3,7 +3,7 @@
 A matrix `[out, in]` lies in panels `[out / panel][in][panel]`, a panel being two vectors of `lanes` floats (16 on AVX-512, else
 8). Every vector of weights that is loaded feeds one fused multiply-add a token with a broadcast input, so nothing is summed
 across lanes and the weights are one ascending stream, however many tokens there are. The element type of a panel array says
-how a weight is stored: float32, uint16 (half precision) or int16 (bfloat16).
+how a weight is stored: float32 or int16 (bfloat16).
 
 Panels of int32 hold bfloat16 weights for inputs that are rounded to bfloat16, too (`arithmetic.round_inputs`): words
 `[out / panel][in / 2][panel]`, of the weights of inputs i and in / 2 + i, which AVX512-BF16 multiplies in one instruction.
@@ -25,7 +25,6 @@ from numba.extending import intrinsic
 from pcg.models.kernel import tiles
 from pcg.models.kernel.vectors import (
     BRAIN,
-    HALF,
     I32,
     I64,
     NOTHING,
@@ -50,7 +49,7 @@ NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
 KEYS_AT_ONCE = 4
-STORED = {types.float32: F, types.uint16: HALF, types.int16: BRAIN, types.int32: I32, types.uint32: I32}
+STORED = {types.float32: F, types.int16: BRAIN, types.int32: I32, types.uint32: I32}
 """How an element of an array of panels lies in memory, by the array's type."""
 
 TILES = (16, 0)

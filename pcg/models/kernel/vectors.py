@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 F, I8, I32, I64 = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-HALF, BRAIN = ir.HalfType(), ir.IntType(16)
+BRAIN = ir.IntType(16)
 POINTER, NOTHING = ir.PointerType(), ir.VoidType()
 
 
@@ -39,20 +39,19 @@ def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def pair(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> list[ir.Value]:
-    """Two vectors of floats, from where 2 `lanes` numbers of a `kind` lie, aligned to a vector of them: F, HALF, or BRAIN
-    (bfloat16, which is the upper 16 bits of a float). I32 are words, which hold two numbers each, and remain words.
+    """Two vectors of floats, from where 2 `lanes` numbers of a `kind` lie, aligned to a vector of them: F, or BRAIN (bfloat16,
+    which is the upper 16 bits of a float). I32 are words, which hold two numbers each, and remain words.
 
     The numbers of the first vector in BRAIN lie in the upper halves of 32-bit words, those of the second in the lower halves:
-    a mask and a shift make them floats. Conversions from HALF would take turns with the multiply-adds.
+    a mask and a shift make them floats.
     """
     floats, words = ir.VectorType(F, lanes), ir.VectorType(I32, lanes)
     if kind == BRAIN:
         both = b.load(pointer, align=4 * lanes, typ=words)
         first = b.and_(both, ir.Constant(words, [-(1 << 16)] * lanes))
         return [b.bitcast(each, floats) for each in (first, b.shl(both, ir.Constant(words, [16] * lanes)))]
-    align, places = lanes * (4 if kind in (F, I32) else 2), (pointer, address(b, pointer, I64(lanes), kind))
-    loaded = [b.load(place, align=align, typ=ir.VectorType(kind, lanes)) for place in places]
-    return loaded if kind in (F, I32) else [b.fpext(each, floats) for each in loaded]
+    places = (pointer, address(b, pointer, I64(lanes), kind))
+    return [b.load(place, align=4 * lanes, typ=ir.VectorType(kind, lanes)) for place in places]
 
 
 def broadcast(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
