@@ -74,44 +74,35 @@ def add(app: typer.Typer) -> None:
 def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
     """Do what the results lack, then print the tables; continue where it was stopped."""
     from pcg.analysis.swap import same_size_theta
-    from pcg.experiments.grids import (
-        COUNTS,
-        SET,
-        TITLES,
-        declared,
-        in_turns,
-        libritts_utterances,
-        offline_utterances,
-        read_grid,
-    )
+    from pcg.experiments import grids
     from pcg.experiments.results import Results
     from pcg.experiments.tables import tables
 
-    spec, names = _worker_spec(options), list(dict.fromkeys(e for one in name for e in (SET if one == ALL else (one,))))
+    spec, titles = _worker_spec(options), grids.TITLES
+    names = list(dict.fromkeys(each for one in name for each in (grids.SET if one == ALL else (one,))))
     for each in names:
-        if each not in TITLES and Path(each).suffix not in GRID_FILES:
-            raise InputError("experiment", each, f"{ALL}, one of {', '.join(TITLES)}, or a file that ends in .yaml")
+        if each not in titles and Path(each).suffix not in GRID_FILES:
+            raise InputError("experiment", each, f"{ALL}, one of {', '.join(titles)}, or a file that ends in .yaml")
     seeds = numbers("seeds", options.seeds, int) if options.seeds else []
-    grids = {each: read_grid(Path(each)) for each in names if each not in TITLES}
-    known = [each for each in names if each in TITLES]
+    asked = {each: grids.read_grid(Path(each)) for each in names if each not in titles}
 
     @lru_cache(maxsize=1)
     def load() -> "Synthesizer":
         """Load the voice once, if at all: a grid from a file may not need it."""
         return load_synthesizer(options)
 
-    if known and options.libritts:
-        most = max(COUNTS[each][options.quick] for each in known)
-        utterances = libritts_utterances(options.libritts, min(most, options.count or most))
-    elif known:
-        utterances = offline_utterances(max(COUNTS[each][0] for each in SET), list(load().voice.references))
-    for each in known:
-        grids[each] = declared(
-            each, utterances, options.quick, lambda similarity, theta: same_size_theta(load().library, theta, similarity)
-        )
-    drafts_alone = any(c.model == "draft" for grid in grids.values() for c in grid.conditions)
+    if known := [each for each in names if each in titles]:
+        if options.libritts:
+            most = max(grids.COUNTS[each][options.quick] for each in known)
+            utterances = grids.libritts_utterances(options.libritts, min(most, options.count or most))
+        else:
+            most = max(grids.COUNTS[each][0] for each in grids.SET)
+            utterances = grids.offline_utterances(most, list(load().voice.references))
+        theta_for = lambda similarity, theta: same_size_theta(load().library, theta, similarity)  # noqa: E731
+        asked |= {each: grids.declared(each, utterances, options.quick, theta_for) for each in known}
+    drafts_alone = any(c.model == "draft" for grid in asked.values() for c in grid.conditions)
     alone = not drafts_alone or load().voice.draft_speaks_alone
-    units = in_turns(grids[each].over(seeds, options.count).for_draft(options.draft, alone) for each in names)
+    units = grids.in_turns(asked[each].over(seeds, options.count).for_draft(options.draft, alone) for each in names)
     records = _do_units(units, spec, options)
     sizes = _mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
     for table in tables(Results(records), mean_size=sizes):
@@ -232,15 +223,10 @@ def record_traces(
 ) -> None:
     """Write every test of every round of a grid as Parquet, for pcg replay."""
     from pcg.experiments.grids import read_grid
-    from pcg.experiments.traces import FULL, write_traces
-    from pcg.rules import named_rule
+    from pcg.experiments.traces import write_traces
 
-    synthesizer, asked = load_synthesizer(options), read_grid(grid)
-    if FULL not in [condition.name for condition in asked.conditions]:
-        raise InputError("grid", str(grid), f"one with a condition that is named {FULL}")
-    named = {c.name: c.rule for c in asked.conditions}
-    rules = {name: named_rule(rule, synthesizer.library.neighbours) if rule else None for name, rule in named.items()}
-    print(f"{out}: {counted(write_traces(out, synthesizer, asked.units(), rules), 'test')}")
+    synthesizer, units = load_synthesizer(options), read_grid(grid).units()
+    print(f"{out}: {counted(write_traces(out, synthesizer, units), 'test')}")
 
 
 def replay(

@@ -29,7 +29,7 @@ from pcg.groups.neighbours import Neighbours, affordable_floor
 from pcg.metrics.intelligibility import SECTIONS, read_sentences
 from pcg.models.weights import EMBEDDING, SINGLE, read_tensors
 from pcg.places import ASSETS, CACHE
-from pcg.rules import Coins, Rule, Test, Verdict, entropy
+from pcg.rules import Coins, Rule, Test, Verdict, entropy, named_rule
 from pcg.sampling import as_array
 from pcg.settings import bounds
 from pcg.synthesis.synthesizer import Synthesizer
@@ -76,18 +76,21 @@ class Recorder:
         return verdict
 
 
-def write_traces(folder: Path, synthesizer: Synthesizer, units: Sequence[Unit], rules: Mapping[str, Rule | None]) -> int:
+def write_traces(folder: Path, synthesizer: Synthesizer, units: Sequence[Unit]) -> int:
     """Speak every unit that drafts, and write its tests and the evaluation sentences into `folder`; return the number of tests.
 
-    Args:
-        rules: by the name of a condition, its rule where that is not its method's.
+    Raises InputError where no condition is named SD: its rounds are what a replay judges.
     """
+    drafting = [unit for unit in units if unit.settings.method != "ar"]
+    if FULL not in [unit.condition.name for unit in drafting]:
+        raise InputError("grid", "without it", f"one with a condition that is named {FULL}")
     rows: list[dict[str, object]] = []
     texts: dict[str, int] = {}
-    for unit in (unit for unit in units if unit.settings.method != "ar"):
-        recorder = Recorder(rules[unit.condition.name] or synthesizer.rule(unit.settings))
-        synthesizer.take(unit.utterance.text, unit.settings, unit.utterance.voice, rule=recorder)
-        number = texts.setdefault(unit.utterance.text, len(texts))
+    for unit in drafting:
+        name, said = unit.condition.rule, unit.utterance
+        recorder = Recorder(named_rule(name, synthesizer.library.neighbours) if name else synthesizer.rule(unit.settings))
+        synthesizer.take(said.text, unit.settings, said.voice, rule=recorder)
+        number = texts.setdefault(said.text, len(texts))
         rows += [row | {"utterance": number} for row in _rows(unit, recorder.rounds)]
     embedding = synthesizer.voice.code_embedding
     schema = SCHEMA.with_metadata({"tokens": str(len(embedding) + 1), "embedding": _digest(embedding)})

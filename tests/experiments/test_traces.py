@@ -31,7 +31,7 @@ def synthesizer(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module")
 def folder(synthesizer: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traces")
-    tests = write_traces(folder, synthesizer, UNITS, {"SD": None, "PCG": None, "top": membership(3)})
+    tests = write_traces(folder, synthesizer, UNITS)
     accepted = pq.read_table(folder / TRACES)["accepted"]
     assert tests == len(accepted) - accepted.null_count
     return folder
