@@ -181,11 +181,6 @@ def membership(k: int) -> Condition:
     return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
 
 
-def typical() -> Condition:
-    """Typical acceptance (Medusa)."""
-    return Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3")
-
-
 def swapped(theta: float, similarity: str = "cosine", replacement: str = "group") -> Condition:
     kind = "random swap" if replacement == "random" else f"swap {GROUP_NAMES.get(similarity, similarity)}"
     return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
@@ -208,7 +203,8 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for:
 
 
 def _conditions(name: str, theta_for: ThetaFor) -> list[Condition]:
-    main = [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS), membership(50), typical()]
+    main = [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS), membership(50)]
+    main.append(Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3"))
     # The voice that the model learned from, as it is and through the codec (needs the teachers).
     originals = [
         Condition("original", Settings("ar"), model="original"),
