@@ -4,14 +4,13 @@
 """
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import SpaceCard, SpaceHardware
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
 from packaging.requirements import Requirement
 
 from pcg.errors import InputError, PCGError
@@ -45,23 +44,23 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
     the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, and if `out` holds
     anything else.
     """
-    try:
-        validate_repo_id(repo or EMBEDDED)
-    except HFValidationError as error:
-        raise InputError("repo", repo, "OWNER/NAME") from error
-    if repo is not None and "/" not in repo:
+    if repo is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         raise InputError("repo", repo, "OWNER/NAME")
     if model not in (EMBEDDED, *NAMES):
         raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
-    _clear(out)
+    # A clone of the Space keeps its .git.
+    entries = [path for path in out.iterdir() if path.name != ".git"] if out.is_dir() else [out] if out.exists() else []
+    written = out / REQUIREMENTS if out.is_dir() else out
+    if entries and not (written.is_file() and written.read_bytes().startswith(MARK.encode())):
+        raise InputError("out", str(out), "a new or empty folder, or one that `make space` wrote")
+    for path in entries:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    out.mkdir(parents=True, exist_ok=True)
     for name in STAGED:
         if (root / name).is_dir():
             shutil.copytree(root / name, out / name, ignore=CLUTTER)
-        elif (root / name).is_file():
-            out.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / name, out / name)
         else:
-            raise InputError("repository", name, "there, as a Space needs it")
+            shutil.copyfile(root / name, out / name)
     for name in LEFT_OUT:
         (out / name).unlink(missing_ok=True)
         renew_checksums(out / name)
@@ -98,19 +97,6 @@ def stage_custom_generate(out: Path) -> Path:
     shutil.copyfile(CUSTOM_GENERATE / "generate.py", out / "custom_generate" / "generate.py")
     (out / "custom_generate" / REQUIREMENTS).write_text(f"pcg-lab>={__version__}\n", encoding="utf-8")
     return out
-
-
-def _clear(out: Path) -> None:
-    """Empty a folder that this wrote; a clone of the Space keeps its `.git`."""
-    if not out.exists():
-        return
-    requirements = out / REQUIREMENTS if out.is_dir() else out
-    ours = requirements.is_file() and requirements.read_bytes().startswith(MARK.encode())
-    entries = [path for path in out.iterdir() if path.name != ".git"] if out.is_dir() else [out]
-    if entries and not ours:
-        raise InputError("out", str(out), "a new or empty folder, or one that `make space` wrote")
-    for path in entries:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
