@@ -12,14 +12,12 @@ from multiprocessing.connection import Connection, wait
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pcg.cluster import check_room, import_ray, join
+from pcg.cluster import cluster
 from pcg.errors import InputError, PCGError, unexpected
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
 if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spare
-    from types import ModuleType
-
     from pcg.experiments.worker import Worker, WorkerSpec
 
 Keep = Callable[[Record], None]
@@ -44,7 +42,6 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
     """
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise InputError("processes", processes, "a whole number from 1 up")
-    modules = import_ray("util") if ray else None
     # Methods take turns on one worker, and swaps find their take there.
     batches = [list(group) for _, group in groupby(missing(units, spec, store), key=lambda unit: (unit.utterance, unit.seed))]
     workers, voice = min(processes, len(batches)), spec.voice_id
@@ -52,8 +49,8 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
     def keep(record: Record) -> None:
         store.add(record.unit.key(voice), record)
 
-    if workers and modules:
-        yield from _over_ray(modules, batches, spec, workers, keep)
+    if workers and ray:
+        yield from _over_ray(batches, spec, workers, keep)
     elif workers > 1:
         yield from _side_by_side(batches, spec, workers, keep)
     elif workers:
@@ -143,38 +140,32 @@ def _serve(spec: "WorkerSpec", workers: int, pipe: Connection) -> None:
                     pipe.send(worker.record(unit, workers))
                 pipe.send(None)
         except PCGError as error:
-            pipe.send(PCGError(str(error)))
+            pipe.send(error)
         except PARENT_GONE:
             raise
         except Exception as error:
             pipe.send(unexpected(error))
 
 
-def _over_ray(
-    ray: "ModuleType", batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep
-) -> Iterator[Record]:
-    ours = join(ray)
-    actors: list[object] = []
-    try:
-        check_room(ray.cluster_resources(), "processes", workers, 1, spec.device)
+def _over_ray(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:
+    with cluster("util", "processes", workers, spec.device) as ray:
         kind = ray.remote(num_cpus=1, num_gpus=1 if spec.device == "cuda" else 0)(_Actor)
-        actors += [kind.remote(spec, workers) for _ in range(workers)]
-        pool = ray.util.ActorPool(actors)
-        for records in pool.map_unordered(lambda actor, batch: actor.records.remote(batch), batches):
-            for record in records:
-                keep(record)
-            yield from records
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, PCGError):
-            raise PCGError(str(error.cause)) from error
-        raise
-    except ray.exceptions.RayError as error:
-        raise PCGError(f"A worker died; {RESUMES}") from error
-    finally:
-        for actor in actors:
-            ray.kill(actor)
-        if ours:
-            ray.shutdown()
+        actors = [kind.remote(spec, workers) for _ in range(workers)]
+        try:
+            pool = ray.util.ActorPool(actors)
+            for records in pool.map_unordered(lambda actor, batch: actor.records.remote(batch), batches):
+                for record in records:
+                    keep(record)
+                yield from records
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, PCGError):
+                raise error.cause from None
+            raise
+        except ray.exceptions.RayError as error:
+            raise PCGError(f"A worker died; {RESUMES}") from error
+        finally:
+            for actor in actors:
+                ray.kill(actor)
 
 
 class _Actor:
@@ -184,10 +175,7 @@ class _Actor:
         self._spec, self._workers = spec, workers
 
     def records(self, units: Sequence[Unit]) -> list[Record]:
-        try:
-            return [self._worker.record(unit, self._workers) for unit in units]
-        except PCGError as error:  # one of its subclasses would not survive the way
-            raise PCGError(str(error)) from None
+        return [self._worker.record(unit, self._workers) for unit in units]
 
     @cached_property
     def _worker(self) -> "Worker":

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from threading import Lock
 import torch
 from anyio import CapacityLimiter, to_thread
 
-from pcg.cluster import check_room, import_ray, join
+from pcg.cluster import cluster
 from pcg.errors import PCGError, counted
 from pcg.serving.protection import LIMITS
 from pcg.serving.speech_service import ROWS, Busy, Lost, Offer, SpeechService
@@ -30,7 +30,7 @@ QUIET = {"log_level": "WARNING", "enable_access_log": False}
 class Replicas:
     """A `SpeechService` to its callers: `count` replicas of one voice, which Ray knows by the name `app`.
 
-    Takes are counted here, so that the limits hold for all replicas together. It joins Ray as `pcg.cluster.join` does; on
+    Takes are counted here, so that the limits hold for all replicas together. It joins Ray as `pcg.cluster` does; on
     other machines this project and the model lie at the same path. Raises PCGError without ray, and for a voice that cannot be
     loaded.
     """
@@ -45,27 +45,22 @@ class Replicas:
         app: str = "pcg",
         exact_only: bool = False,
     ) -> None:
-        self._ray, self._app = import_ray("serve"), app
         self._takes, self._changed = 0, Lock()
-        self._deployed = self._closed = False
-        self._ours = join(self._ray)
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
-        try:
-            check_room(self._ray.cluster_resources(), "replicas", count, 1, device)
-            self._ray.serve.start(proxy_location="Disabled", logging_config=QUIET)
+        with ExitStack() as ends:
+            ray = ends.enter_context(cluster("serve", "replicas", count, device))
+            ray.serve.start(proxy_location="Disabled", logging_config=QUIET)
             resources = {"num_cpus": 1, "num_gpus": int(device == "cuda")}
             options = {"num_replicas": count, "max_ongoing_requests": ADMITTED, "ray_actor_options": resources}
-            deployment = self._ray.serve.deployment(Replica, logging_config=QUIET, **options)
-            self._deployed = True  # in part, where the next lines fail
+            deployment = ray.serve.deployment(Replica, logging_config=QUIET, **options)
             where = str(Path(model).resolve()) if Path(model).is_dir() else model
+            ends.callback(ray.serve.delete, app)  # which is there in part, where the next lines fail
             bound = deployment.bind(where, device, draft, precision, exact_only)
-            self._handle = self._ray.serve.run(bound, name=app, route_prefix=None)
+            self._handle = ray.serve.run(bound, name=app, route_prefix=None)
             offer = self._handle.offer.remote().result()
             if isinstance(offer, PCGError):
                 raise offer
-        except BaseException:
-            self.close()
-            raise
+            self._ends = ends.pop_all()
         self.offer = replace(offer, rows=count * offer.rows)
 
     @property
@@ -93,15 +88,7 @@ class Replicas:
 
     def close(self) -> None:
         """End the replicas, once; a cluster of others goes on."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            if self._deployed:
-                self._ray.serve.delete(self._app)
-        finally:
-            if self._ours:
-                self._ray.shutdown()
+        self._ends.close()
 
     def _leave(self) -> None:
         with self._changed:

@@ -48,8 +48,9 @@ def stand_in(offer: Offer | PCGError, ours: bool, monkeypatch: pytest.MonkeyPatc
     ray = MagicMock()
     ray.cluster_resources.return_value = {"CPU": 2}
     ray.serve.run.return_value.offer.remote.return_value.result.return_value = offer
-    monkeypatch.setattr("pcg.serving.replicas.import_ray", lambda _: ray)
-    monkeypatch.setattr("pcg.serving.replicas.join", lambda _: ours)
+    ray.is_initialized.return_value = not ours
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.serve", ray.serve)
     return ray
 
 
