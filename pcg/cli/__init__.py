@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from pcg.cli import commands, experiments, train
+from pcg.cli import commands, experiments
 from pcg.errors import PCGError, unexpected
 
 KINDS = {"int": "a whole number", "float": "a number", "greater": "at least {ge:g}", "less": "at most {le:g}"}
@@ -18,7 +18,7 @@ def create_app() -> typer.Typer:
     app = typer.Typer(
         help="Speculative decoding for speech tokens: AR, SD, SSD and PCG.", rich_markup_mode=None, add_completion=False
     )
-    for module in (commands, experiments, train):
+    for module in (commands, experiments):
         module.add(app)
     return app
 

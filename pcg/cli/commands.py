@@ -1,4 +1,4 @@
-"""Commands of the engine: speak, compare, export-voice, serve, groups, transcribe, normalise, bench."""
+"""Commands of the engine: speak, compare, export-voice, serve, groups, transcribe, normalise, bench, train."""
 
 import errno
 import json
@@ -59,10 +59,35 @@ SERVE = {
     "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
 }
+TRAIN_STAGES = (
+    "corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "words", "tokens", "detectors",
+)  # fmt: skip
+TRAIN = {
+    "work": (Path, Path("runs"), "corpus and checkpoints"),
+    "prose": (Path, None, "a text file of English prose, one sentence a line (stages corpus and words)"),
+    "out": (Path, None, "where the result goes [default: assets/voice, assets/recogniser or assets/detectors, by stage]"),
+    "recipe": (Path, None, "FILE.yaml with the choices that differ from the defaults"),
+    "device": (str, "cpu", "cpu or cuda"),
+    "seed": (int, 0, ""),
+    "processes": (int, 2, "synthesizers side by side (stage corpus)"),
+    "size": (str, None, "of the detectors: small, or paper for the paper's"),
+}
+TRAIN_TOKENS = {
+    "speech": (Path, None, "recordings with transcripts: LibriTTS's layout, or name.wav and name.txt (stage tokens)"),
+    "codec": (str, "embedded", "'embedded' or the folder of a codec (stage tokens)"),
+}
+TRAIN_DRAFT = {
+    "target": (str, None, "'embedded', or a folder that holds voice.json or a LLaSA (stages draft and detectors)"),
+    "tokens": (Path, None, "the folder of stage tokens"),
+    "plan": (str, None, "feature, pcg, ssd, or layers of the target, as in 0,1,27 [default: pcg]"),
+    "objective": (str, None, "ce, distil or overlap [default: ce of plans pcg and ssd, overlap of feature]"),
+    "steps": (int, None, "of the draft [default: 2000]"),
+    "longest": (int, None, "speech codes in a row of a batch [default: 800; for LLaSA 1400]"),
+}
 
 
 def add(app: typer.Typer) -> None:
-    for command in (speak, compare, export_voice, serve, groups, transcribe, normalise):
+    for command in (speak, compare, export_voice, serve, groups, transcribe, normalise, train):
         app.command()(command)
     benches = typer.Typer(help="Time the engine; JSON on the last line.", rich_markup_mode=None)
     benches.callback(invoke_without_command=True)(bench)
@@ -357,3 +382,67 @@ def codec(
 
     opened, heard_by = open_codec(model, device), load_judge(judge, device)
     print(json.dumps(bench_codec(opened, file, heard_by, text, options.repeats)))
+
+
+@with_options(TRAIN, TRAIN_TOKENS, TRAIN_DRAFT)
+def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=", ".join(TRAIN_STAGES))]) -> None:
+    """Train the embedded voice, its recogniser, detectors, or a draft for any target; resume where it stopped."""
+    if stage not in TRAIN_STAGES:
+        raise InputError("stage", stage, "one of " + ", ".join(TRAIN_STAGES))
+    recipe, out, seed = options.recipe, options.out, options.seed
+    if stage == "words":
+        from pcg.training.recogniser import publish_words
+
+        publish_words(options.prose, out or Path("assets/recogniser"), seed)
+    elif stage == "recogniser":
+        from pcg.training.recogniser import RecogniserRecipe, train_recogniser
+
+        run = options.device, seed, options.processes, RecogniserRecipe.read(recipe)
+        train_recogniser(options.work, out or Path("assets/recogniser"), *run)
+    elif stage == "detectors":
+        from pcg.synthesis.voice import load_voice
+        from pcg.training.detectors import DetectorRecipe, train_detectors_of
+
+        asked, voice = DetectorRecipe.read(recipe, size=options.size), load_voice(options.target or "embedded")
+        train_detectors_of(voice, options.work, out or Path("assets/detectors"), options.device, seed, asked)
+    elif stage == "tokens":
+        _tokens(options)
+    elif stage == "draft" and options.target is not None:
+        _draft(options)
+    else:
+        from pcg.training.voice import VoiceRecipe
+        from pcg.training.voice import train as train_voice
+
+        if recipe is not None and out is None and stage in ("publish", "all"):
+            raise InputError("out", None, "a folder for the voice of this recipe")
+        run = options.device, seed, options.processes, VoiceRecipe.read(recipe)
+        train_voice(stage, options.work, options.prose, out or Path("assets/voice"), *run)
+
+
+def _tokens(options: SimpleNamespace) -> None:
+    from pcg.synthesis.voice import open_codec
+    from pcg.training.loop import check_device
+    from pcg.training.samples import codec_digest, prepare_tokens
+
+    if options.speech is None or not options.speech.is_dir():
+        raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
+    if options.tokens is None:
+        raise InputError("tokens", None, "the folder that the codes go to")
+    check_device(options.device)
+    digest, codec = codec_digest(options.codec), open_codec(options.codec, options.device)
+    utterances, left_out, hours = prepare_tokens(options.speech, codec, digest, options.tokens)
+    print(f"tokens: {counted(utterances, 'utterance')}, {hours:.1f} hours; {counted(left_out, 'recording')} left out")
+
+
+def _draft(options: SimpleNamespace) -> None:
+    from pcg.training.draft import DraftRecipe, train_for
+    from pcg.training.loop import check_device
+
+    if options.tokens is None:
+        raise InputError("tokens", None, "a folder that `pcg train tokens` wrote")
+    if options.out is None:
+        raise InputError("out", None, "the folder that the draft goes to")
+    check_device(options.device)
+    given = {name: getattr(options, name) for name in ("plan", "objective", "steps", "longest", "seed")}
+    accepted = train_for(DraftRecipe.read(options.recipe, **given), options.target, options.tokens, options.out, options.device)
+    print(f"draft: {options.out}; accepted of what it drafts: {', '.join(f'{k} {v:.3f}' for k, v in accepted.items())}")
