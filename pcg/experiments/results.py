@@ -272,6 +272,11 @@ class Summary:
         """Return one sum over another with its interval."""
         return estimate(ratio(above, below), self.sums) if meaningful else None
 
+    def wer_quantile(self, share: float) -> float | None:
+        """Return the WER that this share of the utterances does not exceed."""
+        rates = self.sums["word_errors"] / np.maximum(1, self.sums["words"])
+        return float(np.quantile(rates, share)) if len(rates) else None
+
     @cached_property
     def with_baseline(self) -> tuple[Sums, Sums]:
         """The sums of the condition and of AR over the utterances that both have from one machine."""
@@ -331,6 +336,8 @@ RATIOS = {
 }
 FIGURES: dict[str, Callable[[Summary], object]] = {
     **{name: lambda s, columns=columns: s.pooled(*columns) for name, columns in RATIOS.items()},
+    "wer_p95": lambda s: s.wer_quantile(0.95),
+    "wer_worst": lambda s: s.wer_quantile(1.0),
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),

@@ -135,6 +135,7 @@ DRAFTED = of("accepted of drafted %", "acceptance_rate", 1, 100)
 BY_POSITION = (by_position("by position %", "acceptance"), by_position("by position, if tested %", "conditional"))
 WER, CER = of("WER %", "wer", 1, 100, by_judge=True), of("CER %", "cer", 1, 100)
 LOST = of("more than half wrong %", "lost", 1, 100)
+TAIL = of("WER % of the worst 5 %, from", "wer_p95", 0, 100), of("worst WER %", "wer_worst", 0, 100)
 WER_CHANGE, P = change("WER, points", "wer", by_judge=True), change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
 SPEAKER, DNSMOS, SPOOF = of("speaker", "similarity", 3), of("DNSMOS", "dnsmos", 2), of("spoof %", "spoof", 1, 100)
 NLL, NLL_CHANGE = of("NLL, nats", "nll", 2), change("NLL to AR, nats", "nll", 2, 1)
@@ -243,7 +244,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
         pivot(
             "main", "Words, speaker, sound and speed (PCG Table 1)", results,
             most_heard(by_method(usual, ("original", "codec", "draft", "AR", *METHODS))),
-            (SETTING, N, SPEEDUP, WER, LOST, CER, SPEAKER, DNSMOS, SPOOF, *PCG_PAPER), DIFFERS["main"],
+            (SETTING, N, SPEEDUP, WER, LOST, *TAIL, CER, SPEAKER, DNSMOS, SPOOF, *PCG_PAPER), DIFFERS["main"],
         ),
         _failures_by_length(results, usual),
         _tradeoff(results, usual),

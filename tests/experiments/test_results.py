@@ -162,6 +162,13 @@ def test_an_interval_over_blocks_sees_what_the_machine_does_from_block_to_block(
     assert by_name([*base[:20], *paying[:20]])["SD"].speedup_over_blocks is None
 
 
+def test_the_tail_is_told_beside_the_mean() -> None:
+    row = by_name([record(AR, i, errors=20 if i == 7 else i % 2, words=10) for i in range(40)])["AR"]
+    assert row.wer_worst == 2.0
+    assert row.wer_p95 == pytest.approx(0.1)
+    assert row.wer.value < 0.11
+
+
 def test_a_swap_has_no_speed() -> None:
     swap = Condition("swap", Settings("ar"), swap=Swap(0.5))
     records = [record(AR, 0), record(swap, 0, errors=3, swapped=0.9, mel_distance=4.0)]
