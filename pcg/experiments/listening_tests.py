@@ -15,7 +15,7 @@ VERSION = 1
 KINDS = ("ab", "abx", "cmos", "nmos", "rating")
 SCALES = {"cmos": (-3, 3), "nmos": (1, 5), "rating": (0, 100)}
 RATED = ("nmos", "rating")
-MOST_TRIALS, MOST_RATED = 60, 6
+MOST_RATED = 6
 TIE, OPEN, UNKNOWN, RECOGNISED = "tie", "R", "X", "recognised"
 ANCHOR, ANCHOR_HERTZ = "low anchor", 3500
 """BS.1534-3, 5.1: the reference through a low pass, which every listener should rate low."""
@@ -104,12 +104,8 @@ def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
 
     The coins are independent, so that a listener who always says "A" prefers no system, which the exact tests rely on.
     """
-    if items < 1:
-        raise InputError("number of texts", items, "at least 1")
-    if isinstance(count, bool) or not isinstance(count, int | float) or not 1 <= count <= MOST_TRIALS or count != int(count):
-        raise InputError("number of trials", count, f"a whole number from 1 to {MOST_TRIALS}")
-    coins = np.random.default_rng(int(seed))
-    order = [int(item) for _ in range(0, int(count), items) for item in coins.permutation(items)][: int(count)]
+    coins = np.random.default_rng(seed)
+    order = [int(item) for _ in range(0, count, items) for item in coins.permutation(items)][:count]
     trials = []
     for item in order:
         take_seed = int(coins.integers(2**32))
@@ -119,7 +115,7 @@ def draw_plan(design: Design, items: int, count: int, seed: int) -> Plan:
         elif design.kind == "rating":
             hidden = (str(design.reference), *hidden)
         trials.append(Trial(item, take_seed, hidden))
-    return Plan(design, tuple(trials), int(seed))
+    return Plan(design, tuple(trials), seed)
 
 
 def check_vote(design: Design, answer: object, plays: object) -> Vote:

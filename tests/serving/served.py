@@ -1,9 +1,11 @@
 """The speech endpoint while a test asks it, and a service that says nothing."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
 
+import httpx
 import uvicorn
 
 from pcg.errors import PCGError
@@ -24,6 +26,12 @@ def serve(service: object, **options: object) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join(20)
+
+
+def asked(address: str, headers: dict[str, str] | None = None, **body: object) -> httpx.Response:
+    """Ask for "hello, yes!" by the first voice, unless `body` says otherwise."""
+    usual = {"model": "tiny", "input": "hello, yes!", "voice": "one", "response_format": "wav"}
+    return httpx.post(f"{address}/v1/audio/speech", content=json.dumps(usual | body), headers=headers, timeout=60)
 
 
 class Silent:

@@ -22,7 +22,7 @@ from pcg.serving.speech_service import Lost, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Round, Sound, Take
-from tests.serving.served import serve
+from tests.serving.served import asked, serve
 
 KEY = "a key, of any kind"
 TEXT = "hello, is this one sentence? yes!"
@@ -58,11 +58,6 @@ def failing(synthesizer: Synthesizer) -> Iterator[openai.OpenAI]:
 @pytest.fixture(scope="module")
 def client(address: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
-
-
-def asked(address: str, **changes: object) -> httpx.Response:
-    body = {**USUAL, **changes}
-    return httpx.post(f"{address}/v1/audio/speech", content=json.dumps(body), timeout=60)
 
 
 def samples_of(sound: httpx.Response | bytes) -> tuple[int, np.ndarray]:
@@ -105,7 +100,7 @@ def test_a_stream_of_events_ends_with_the_figures(client: openai.OpenAI, address
     usage, take = done["usage"], done["take"]
     assert (done["type"], take["seed"], usage["output_tokens"]) == ("speech.audio.done", 7, take["tokens"])
     assert take["tokens"] > 0
-    whole = asked(address, **EXTRA, stream=False)
+    whole = asked(address, input=TEXT, **EXTRA, stream=False)
     assert json.loads(whole.headers["x-pcg-usage"]) == usage
     drafted, tested, accepted = (usage[f"{what}_by_position"] for what in ("drafted", "tested", "accepted"))
     assert drafted[0] == tested[0] >= tested[1] == accepted[0] >= accepted[1] > 0

@@ -1,7 +1,6 @@
 """What OpenAI's speech endpoint refuses: what no honest client sends, and more than one client may ask for at once. Every
 error has OpenAI's shape."""
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,9 +14,8 @@ from pcg.serving.openai import refusal
 from pcg.text.prompt import Prompt
 from pcg.text.reading import wordless
 from tests.explorers.hostile import DEEP, HARMLESS, MARKUP, NO_NUMBER, TEXTS, WRONG
-from tests.serving.served import Silent, serve
+from tests.serving.served import Silent, asked, serve
 
-USUAL = {"model": "tiny", "input": "hello, yes!", "voice": "one", "response_format": "wav"}
 PATIENCE_SECONDS = 60
 KNOBS = ("theta", "lookahead", "beta", "temperature", "seed")
 WRONG_VALUES = {
@@ -32,11 +30,6 @@ WRONG_VALUES = {
     **{knob: NO_NUMBER[1:] for knob in KNOBS},
 }
 """By field; a knob that is None is one that was left out."""
-
-
-def asked(address: str, headers: dict[str, str] | None = None, **changes: object) -> httpx.Response:
-    body = json.dumps({**USUAL, **changes})
-    return httpx.post(f"{address}/v1/audio/speech", content=body, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 def told(answer: httpx.Response, status: int, kind: str = "invalid_request_error", param: str | None = None) -> str:
