@@ -79,9 +79,7 @@ class Progress:
     seconds_left: float | None
 
 
-def with_progress(
-    records: Iterator[Record], total: int, known: int = 0, clock: Callable[[], float] = perf_counter
-) -> Iterator[Progress]:
+def with_progress(records: Iterator[Record], total: int, known: int = 0) -> Iterator[Progress]:
     """Yield the progress of a run over `total` units, of which `known` were in the store, after each of `records`.
 
     Time counts from the first record on: loading and compiling come before it, once.
@@ -89,9 +87,9 @@ def with_progress(
     with closing(records):  # type: ignore[type-var]
         for fresh, _ in enumerate(records, start=1):
             if fresh == 1:
-                begun = clock()
+                begun = perf_counter()
             left = total - known - fresh
-            yield Progress(known + fresh, total, left * (clock() - begun) / (fresh - 1) if fresh > 1 else None)
+            yield Progress(known + fresh, total, left * (perf_counter() - begun) / (fresh - 1) if fresh > 1 else None)
 
 
 def _side_by_side(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:

@@ -96,18 +96,10 @@ class SpeechRequest(Checked):
 
 
 def read_request(body: object, method: str, strict: bool = False) -> tuple[SpeechRequest, Settings, list[str]]:
-    """Read the body of a request for speech; fields that are null count as left out.
+    """Return the request, the settings of its take, and the names of unknown fields, which `strict` refuses. Fields that are
+    null count as left out, and a seed is drawn where there is none.
 
-    Args:
-        body: parsed JSON; a seed that is missing is drawn anew.
-        method: the method where none is named.
-        strict: refuse unknown fields.
-
-    Returns:
-        The request, the settings of its take, and the names of the fields that were ignored.
-
-    Raises:
-        InputError: for the first field that is missing or out of range.
+    Raises InputError for the first field that is missing or out of range.
     """
     if not isinstance(body, dict):
         raise InputError("body", type(body).__name__, "a JSON object")
