@@ -143,7 +143,7 @@ def test_a_wav_has_true_sizes_unless_it_is_streamed(address: str) -> None:
 
 @pytest.mark.parametrize("speed", [0.5, 1.3, 2.0])
 def test_another_speed_is_another_length_at_the_same_pitch(address: str, speed: float) -> None:
-    usual, other = (samples_of(asked(address, **EXTRA, speed=each, stream=False)) for each in (1, speed))
+    usual, other = (samples_of(asked(address, input=TEXT, **EXTRA, speed=each, stream=False)) for each in (1, speed))
     assert len(other[1]) == pytest.approx(len(usual[1]) / speed, abs=0.03 * usual[0])
     tone = np.sin(2 * np.pi * 220 * np.arange(16_000) / 16_000).astype(np.float32)
     tempo = Tempo(speed, 16_000)
