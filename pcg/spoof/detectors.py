@@ -50,12 +50,6 @@ class DetectorConfig:
     dropout: float = 0.1
     code_width: int | None = None
 
-    @classmethod
-    def small(cls, codes: int, code_width: int) -> "DetectorConfig":
-        """For a codebook of a few thousand codes and a few hours of speech. code_width: of a language model's embeddings, from
-        which these start."""
-        return cls(codes, width=128, heads=4, layers=3, feed_forward=256, code_width=code_width)
-
 
 class Detector(nn.Module):
     """Embedding, Conformer blocks, adaptive pooling over time, a small classifier."""

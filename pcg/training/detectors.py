@@ -59,7 +59,7 @@ class DetectorRecipe(Recipe):
         """Return the shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""
         if self.size == "paper":
             return DetectorConfig(codes, code_width=code_width)
-        return DetectorConfig.small(codes, code_width)
+        return DetectorConfig(codes, width=128, heads=4, layers=3, feed_forward=256, code_width=code_width)
 
 
 def train_detectors_of(

@@ -49,49 +49,41 @@ OBJECTIVE_OF = {"pcg": "ce", "ssd": "ce", FEATURE: "overlap"}
 Pair = tuple[TokenizedUtterance, TokenizedUtterance]
 
 
-@dataclass(frozen=True)
-class DraftPlan:
-    """layers: of the target, in order. trained: which of the draft's own layers learn, counted from its lowest, with the LM
-    head; None: every weight learns."""
+def plan_layers(plan: str, depth: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """Return the layers of a target of `depth` layers that a plan takes, in order, and which of the draft's own layers learn,
+    counted from its lowest, with the LM head; None: every weight learns.
 
-    layers: tuple[int, ...]
-    trained: tuple[int, ...] | None = None
-
-    @classmethod
-    def read(cls, words: str, depth: int) -> "DraftPlan":
-        """Read a plan for a target of `depth` layers.
-
-        "pcg": three layers, and every weight learns (PCG section 3.1). The paper does not say which three. It follows SSD,
-        which takes a quarter of its draft from the bottom and the rest from the top: of three, the lowest and the upper two.
-        "ssd": the lower two and the upper six layers; the first two and the head learn (SSD sections 2.3 and 3.1).
-        Or numbers of layers as in "0,1,27", of which every weight learns.
-        """
-        if words in ("pcg", "ssd"):
-            lower, upper = (1, 2) if words == "pcg" else (2, 6)
-            layers = (*range(min(lower, depth)), *range(max(lower, depth - upper), depth))
-            return cls(layers, trained=(0, 1) if words == "ssd" else None)
-        numbers = [int(n) for n in words.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
-        if len(numbers) != words.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
-            allowed = f"feature, pcg, ssd, or numbers of layers, lowest first, as in 0,{depth - 1}"
-            raise InputError("plan", words[:40], allowed)
-        return cls(tuple(numbers))
+    "pcg": three layers, and every weight learns (PCG section 3.1). The paper does not say which three. It follows SSD,
+    which takes a quarter of its draft from the bottom and the rest from the top: of three, the lowest and the upper two.
+    "ssd": the lower two and the upper six layers; the first two and the head learn (SSD sections 2.3 and 3.1).
+    Or numbers of layers as in "0,1,27", of which every weight learns.
+    """
+    if plan in ("pcg", "ssd"):
+        lower, upper = (1, 2) if plan == "pcg" else (2, 6)
+        layers = (*range(min(lower, depth)), *range(max(lower, depth - upper), depth))
+        return layers, (0, 1) if plan == "ssd" else None
+    numbers = [int(n) for n in plan.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
+    if len(numbers) != plan.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
+        allowed = f"feature, pcg, ssd, or numbers of layers, lowest first, as in 0,{depth - 1}"
+        raise InputError("plan", plan[:40], allowed)
+    return tuple(numbers), None
 
 
-def new_draft(target: LlamaForCausalLM, plan: DraftPlan) -> LlamaForCausalLM:
-    """Return the untrained draft of `plan` with the target's weights; weights that do not learn are frozen.
+def new_draft(target: LlamaForCausalLM, layers: Sequence[int], trained: Sequence[int] | None = None) -> LlamaForCausalLM:
+    """Return the untrained draft of `layers` with the target's weights; weights that do not learn are frozen.
 
     A tied head that learns while the embedding stays is no longer tied. The weights, and not the config, say whether target and
     draft are tied: a config may be wrong.
     """
-    draft = layer_subset(target, plan.layers)
+    draft = layer_subset(target, layers)
     head, embedding = target.get_output_embeddings().weight, target.get_input_embeddings().weight
-    if plan.trained is not None or head is not embedding:
+    if trained is not None or head is not embedding:
         draft.config.tie_word_embeddings = False
         draft.lm_head.weight = nn.Parameter(head.detach().clone())
         draft.get_input_embeddings().weight = nn.Parameter(embedding.detach().clone())
-    if plan.trained is not None:
+    if trained is not None:
         draft.requires_grad_(False)
-        learned: Sequence[nn.Module] = [draft.lm_head, *(draft.model.layers[place] for place in plan.trained)]
+        learned: Sequence[nn.Module] = [draft.lm_head, *(draft.model.layers[place] for place in trained)]
         for module in learned:
             module.requires_grad_(True)
     return draft
@@ -154,7 +146,7 @@ class DraftRecipe(Recipe):
             return FeatureModel(target, vocabulary, usual_taps(depth), self.rank)
         if self.rank:
             raise InputError("rank", self.rank, f"left out where the plan is not {FEATURE}")
-        return new_draft(target, DraftPlan.read(self.plan, depth))
+        return new_draft(target, *plan_layers(self.plan, depth))
 
 
 @dataclass(frozen=True)

@@ -38,29 +38,10 @@ from pcg.files import renew_checksums, replacing, write_checksums
 from pcg.metrics.intelligibility import pooled, spoken_words, word_errors
 from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
+from pcg.training import loop, speech
 from pcg.training.corpus import HELD_OUT, shards
-from pcg.training.loop import (
-    Stage,
-    check_device,
-    generator,
-    load_checkpoint,
-    make_optimizers,
-    run,
-    update,
-    with_fast_gradients,
-)
 from pcg.training.publish import stages, write_card
 from pcg.training.sentences import build_pool, dictionary
-from pcg.training.speech import (
-    HELD_OUT_VOICES,
-    Disturbances,
-    SpeechBatches,
-    SpokenSentence,
-    make_round_trips,
-    make_voices,
-    mask_features,
-    read_spoken,
-)
 from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
 
@@ -99,18 +80,18 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     corpus, more = work / "corpus", work / "recogniser_corpus"
     if not shards(corpus):
         raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
-    check_device(device)
-    make_voices(more, corpus, seed, processes)
+    loop.check_device(device)
+    speech.make_voices(more, corpus, seed, processes)
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", *HELD_OUT):
-        make_round_trips(more, corpus, codec, seed, split)
+        speech.make_round_trips(more, corpus, codec, seed, split)
     held_out = {
-        "sentences": read_spoken([corpus], "held_out_sentences"),
-        "words": read_spoken([corpus], "held_out_words"),
-        "codec": read_spoken([more], "held_out_sentences"),
-        "espeak": read_spoken([more], HELD_OUT_VOICES),
+        "sentences": speech.read_spoken([corpus], "held_out_sentences"),
+        "words": speech.read_spoken([corpus], "held_out_words"),
+        "codec": speech.read_spoken([more], "held_out_sentences"),
+        "espeak": speech.read_spoken([more], speech.HELD_OUT_VOICES),
     }
-    training = RecogniserTraining(work, device, seed, recipe, read_spoken([corpus, more], "train"), held_out)
+    training = RecogniserTraining(work, device, seed, recipe, speech.read_spoken([corpus, more], "train"), held_out)
     training.spell()
     training.read()
     training.together()
@@ -125,8 +106,8 @@ class RecogniserTraining:
     device: str
     seed: int
     recipe: RecogniserRecipe
-    train: Sequence[SpokenSentence]
-    held_out: Mapping[str, Sequence[SpokenSentence]]
+    train: Sequence[speech.SpokenSentence]
+    held_out: Mapping[str, Sequence[speech.SpokenSentence]]
     seconds: float = SECONDS
 
     def spell(self) -> None:
@@ -182,7 +163,7 @@ class RecogniserTraining:
         for saved in {None: (), CTC: (CTC,), LM: (CTC, LM), TOGETHER: (TOGETHER,)}[stage]:
             if not self._saved(saved).exists():
                 raise PCGError(f"The recogniser is not trained so far: no {saved}.safetensors in {self.work}.")
-            load_checkpoint(self._saved(saved), {name: modules[name] for name in weights[saved]})
+            loop.load_checkpoint(self._saved(saved), {name: modules[name] for name in weights[saved]})
         return encoder.eval(), reader.eval()
 
     def _saved(self, stage: str) -> Path:
@@ -202,9 +183,9 @@ class RecogniserTraining:
         modules = {"encoder": encoder.to(device), "reader": reader.to(device)}
         learned = {part: module for part, module in modules.items() if part in rates}
         encoder.requires_grad_("encoder" in learned)
-        with_fast_gradients(reader["lm"])
-        made = {part: make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
-        batches = SpeechBatches(self.train, self.seconds, seed, Disturbances(), easy)
+        loop.with_fast_gradients(reader["lm"])
+        made = {part: loop.make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
+        batches = speech.SpeechBatches(self.train, self.seconds, seed, speech.Disturbances(), easy)
         print(f"{name}: {batches.per_epoch} batches an epoch", flush=True)
 
         def step(index: int) -> dict[str, float]:
@@ -213,17 +194,17 @@ class RecogniserTraining:
             batch, figures = batches.batch(index), {}
             features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
             if "encoder" in learned:
-                hidden = mask_features(features.cpu(), counts.cpu(), generator(self.seed + 1, index))
+                hidden = speech.mask_features(features.cpu(), counts.cpu(), loop.generator(self.seed + 1, index))
                 features = hidden.to(device)
             with torch.autocast(device, torch.bfloat16):
                 encoded = encoder(features, counts)
                 read = loss_of_reading(reader, subwords, encoded, batch.texts) if "reader" in learned else None
             if "encoder" in learned:
                 final, draft = (ctc_loss(p, encoded.counts, batch.texts) for p in (encoded.log_probs, encoded.draft_log_probs))
-                update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
+                loop.update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
                 figures = {"ctc_loss": final.item(), "draft_loss": draft.item()}
             if read is not None:
-                update(read, reader, made["reader"].values())
+                loop.update(read, reader, made["reader"].values())
                 figures["lm_loss"] = read.item()
             return figures
 
@@ -250,7 +231,7 @@ class RecogniserTraining:
         saved = {"encoder": {"encoder": encoder}, "reader": dict(reader.items())}
         kept = {name: module for part in learned for name, module in saved[part].items()}
         optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
-        run(Stage(name, self.work, steps, kept, optimizers, step, evaluate, **pace))
+        loop.run(loop.Stage(name, self.work, steps, kept, optimizers, step, evaluate, **pace))
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:

@@ -30,22 +30,11 @@ from pcg.recipe import Count, Recipe
 from pcg.settings import Settings, bounds
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
+from pcg.training import loop
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
 from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_draft
 from pcg.training.feature_draft import FeatureModel, Objective, read_feature_model, unrolled_divergence
-from pcg.training.loop import (
-    Stage,
-    agrees,
-    check_device,
-    generator,
-    learn,
-    load_checkpoint,
-    make_optimizers,
-    run,
-    save_checkpoint,
-    with_fast_gradients,
-)
 from pcg.training.publish import stages, write_card, write_voice
 from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
 from pcg.training.target import Shape, new_target, read_target, start_from_digits
@@ -100,7 +89,7 @@ def train(
 ) -> None:
     """Run one stage, or "all" of them, in `work`; finished stages are not repeated. Stage "unpack" lets the later ones continue
     from the published voice in `out`."""
-    check_device(device)
+    loop.check_device(device)
     training = VoiceTraining(work, device, seed, recipe)
     runs = {
         "corpus": lambda: training.speak_corpus(prose, processes),
@@ -129,7 +118,7 @@ class VoiceTraining:
     def claim(self) -> None:
         """Note recipe and seed in the work folder; raise InputError where it has others."""
         recipe = {name: value for name, value in self.recipe.as_dict().items() if name not in STEPS}
-        if not agrees(self.work / "recipe.json", {"seed": self.seed} | recipe):
+        if not loop.agrees(self.work / "recipe.json", {"seed": self.seed} | recipe):
             raise InputError("work", str(self.work), "a folder whose recipe.json tells of the same recipe and seed")
 
     def speak_corpus(self, prose: Path | None, processes: int) -> None:
@@ -139,9 +128,9 @@ class VoiceTraining:
         print(f"corpus: {hours:.1f} hours", flush=True)
 
     def train_codec(self) -> None:
-        recipe, run = self.recipe, (self.seed, self.device)
-        codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *run)
-        train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *run)
+        recipe, where = self.recipe, (self.seed, self.device)
+        codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *where)
+        train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *where)
 
     def train_target(self) -> None:
         """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set.
@@ -156,9 +145,9 @@ class VoiceTraining:
         target, draft = self.new_pair()
         start_from_digits(target, codec.cpu().fsq, vocabulary, self.seed)
         if self.begun.exists():
-            load_checkpoint(self.begun, {"target": target, "draft": draft})
+            loop.load_checkpoint(self.begun, {"target": target, "draft": draft})
         both = nn.ModuleDict({"target": target, "draft": draft}).to(self.device)
-        with_fast_gradients(target)
+        loop.with_fast_gradients(target)
 
         def batches(split: str, seed: int) -> TokenBatches:
             made = TokenBatches(self.spoken(split), reader, vocabulary.codes, recipe.target_budget, seed, LONGEST)
@@ -167,14 +156,14 @@ class VoiceTraining:
             return made
 
         train, checks = batches("train", self.seed), {split: batches(split, 0) for split in HELD_OUT}
-        optimizers = make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
+        optimizers = loop.make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
         losses = JointLoss(target, draft, vocabulary)
         count = sum(p.numel() for p in target.parameters())
         print(f"target: {count} parameters, {train.per_epoch} batches an epoch", flush=True)
 
         def step(index: int) -> dict[str, float]:
-            batch = misheard(train.batch(index), vocabulary, generator(self.seed + 1, index))
-            return learn(batch.to(self.device), losses, both, optimizers)
+            batch = misheard(train.batch(index), vocabulary, loop.generator(self.seed + 1, index))
+            return loop.learn(batch.to(self.device), losses, both, optimizers)
 
         @torch.no_grad()
         def evaluate() -> dict[str, float]:
@@ -191,8 +180,8 @@ class VoiceTraining:
                 figures |= {f"{name}_{figure}": value / tokens for figure, value in sums.items()}
             return figures
 
-        modules, pace = {"target": target, "draft": draft}, recipe.target_decay_share
-        run(Stage("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, decay_share=pace, every=50))
+        modules, pace = {"target": target, "draft": draft}, {"decay_share": recipe.target_decay_share, "every": 50}
+        loop.run(loop.Stage("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, **pace))
 
     def train_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""
@@ -256,8 +245,8 @@ class VoiceTraining:
         target = load_llama(published / "target", voice.vocabulary)
         draft = read_feature_model(published / "draft", target, voice.vocabulary)
         for name, steps in (("codec_tokens", recipe.codec_token_steps), ("codec_sound", recipe.codec_sound_steps)):
-            save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, {"step": steps, "seconds": 0.0})
-        save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, {"step": 0, "seconds": 0.0})
+            loop.save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, {"step": steps, "seconds": 0.0})
+        loop.save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, {"step": 0, "seconds": 0.0})
         write_json(self.work / "reader.json", {"symbols": voice.reader.symbols, "durations": voice.reader.durations})
         print(f"unpacked {published} into {self.work}", flush=True)
 
@@ -273,7 +262,7 @@ class VoiceTraining:
     def codec(self) -> EmbeddedCodec:
         """Load the codec as far as it is trained."""
         codec = EmbeddedCodec(self.recipe.codec)
-        load_checkpoint(self._newest("codec", "codec_sound", "codec_tokens"), {"codec": codec})
+        loop.load_checkpoint(self._newest("codec", "codec_sound", "codec_tokens"), {"codec": codec})
         return codec.eval()
 
     def reader(self) -> PhonemeReader:
@@ -297,10 +286,10 @@ class VoiceTraining:
         """Load the target as far as it is trained, averaged with the one that the run began with: the average has a lower
         held-out loss than either."""
         model, _ = self.new_pair()
-        load_checkpoint(self._newest("target"), {"target": model})
+        loop.load_checkpoint(self._newest("target"), {"target": model})
         if self.begun.exists():
             start, _ = self.new_pair()
-            load_checkpoint(self.begun, {"target": start})
+            loop.load_checkpoint(self.begun, {"target": start})
             # The embedding has a second name as the head, so it moves twice: the published voices were made so.
             for name, weight in model.state_dict().items():
                 weight.lerp_(start.state_dict()[name], self.recipe.average)
@@ -309,7 +298,7 @@ class VoiceTraining:
     def draft(self, target: LlamaForCausalLM) -> FeatureModel:
         """Load the draft as far as it is trained: alone, or together with the target."""
         model = self._new_draft(target)
-        load_checkpoint(self._newest("target", "draft", "target"), {"draft": model})
+        loop.load_checkpoint(self._newest("target", "draft", "target"), {"draft": model})
         return model.eval()
 
     def _new_draft(self, target: LlamaForCausalLM) -> FeatureModel:

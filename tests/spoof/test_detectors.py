@@ -1,5 +1,6 @@
 """Detectors on a toy language: real utterances step by one, synthetic ones now and then jump."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,7 @@ def test_what_is_saved_is_loaded(trained: Detectors, tmp_path: Path) -> None:
 
 def test_embeddings_of_another_width_are_stored_at_that_of_the_detector(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    wide = {r.name: Detector(DetectorConfig.small(CODES, 32)).eval() for r in RESOLUTIONS}
+    wide = {r.name: Detector(replace(TINY, code_width=32)).eval() for r in RESOLUTIONS}
     save_detectors(tmp_path, "wide", wide, torch.float32)
     segments = torch.stack([u[:50] for u in utterances(4, 0.1, 11)])
     again = load_detectors(tmp_path)
