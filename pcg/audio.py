@@ -119,19 +119,17 @@ def write_wav(path: Path | str, samples: np.ndarray, sample_rate: int, comment: 
     wav = BytesIO()  # libsndfile would not tell why a file cannot be written
     with soundfile.SoundFile(wav, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
         file.write(samples)
-    sound, chunk = wav.getbuffer(), _comment_chunk(comment) if comment else b""
+    sound, chunk = wav.getbuffer(), b""
+    if comment:
+        content = comment.encode() + b"\0"
+        content += b"\0" * (len(content) % 2)
+        part = b"INFOICMT" + len(content).to_bytes(4, "little") + content
+        chunk = b"LIST" + len(part).to_bytes(4, "little") + part
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
         file.write(b"RIFF" + (len(sound) - 8 + len(chunk)).to_bytes(4, "little"))
         file.write(sound[8:PCM_HEADER])
         file.write(chunk)
         file.write(sound[PCM_HEADER:])
-
-
-def _comment_chunk(comment: str) -> bytes:
-    content = comment.encode() + b"\0"
-    content += b"\0" * (len(content) % 2)
-    part = b"INFOICMT" + len(content).to_bytes(4, "little") + content
-    return b"LIST" + len(part).to_bytes(4, "little") + part
 
 
 def as_int16(samples: np.ndarray) -> np.ndarray:

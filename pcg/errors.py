@@ -21,7 +21,13 @@ class InputError(PCGError):
     """A value outside what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field} is {_quoted(value)}, but must be {allowed}.")
+        # An empty list and blanks were left out; Python refuses to write out an integer of thousands of digits.
+        empty = (isinstance(value, list) and not value) or (isinstance(value, str) and not value.strip())
+        huge = isinstance(value, int) and value.bit_length() > 64
+        quoted = "missing" if value is None or empty else repr("a huge number" if huge else value)
+        if len(quoted) > LONGEST_QUOTE:
+            quoted = f"{quoted[:LONGEST_QUOTE]}…"
+        super().__init__(f"{field} is {quoted}, but must be {allowed}.")
         self.field = field
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -70,14 +76,3 @@ def counted(number: int, noun: str) -> str:
 
 def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
-
-
-def _quoted(value: object) -> str:
-    """A value as one sentence can hold it, nothing and blanks as one that was left out; Python refuses to write out an
-    integer of thousands of digits."""
-    empty = (isinstance(value, list) and not value) or (isinstance(value, str) and not value.strip())
-    if value is None or empty:
-        return "missing"
-    huge = isinstance(value, int) and value.bit_length() > 64
-    quoted = repr("a huge number" if huge else value)
-    return quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE]}…"

@@ -65,26 +65,23 @@ def sweep(folder: Path) -> None:
     """Remove what `replacing` left in `folder` when its process was killed; what another computer left, after a day."""
     with suppress(OSError):
         for path in folder.glob(".pcg-*"):
-            named = _TEMPORARY.fullmatch(path.name)
-            if named and (_is_over(named[1], int(named[2])) or time.time() - path.stat().st_mtime > _ABANDONED_SECONDS):
+            if not (named := _TEMPORARY.fullmatch(path.name)):
+                continue
+            over = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
+            if named[1] == _computer() and os.name == "posix":
+                try:
+                    os.kill(int(named[2]), 0)  # asks, and ends nothing
+                except ProcessLookupError:
+                    over = True
+                except PermissionError:  # another user's process
+                    pass
+            if over:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def _computer() -> str:
     """A short name for this computer: containers may share a folder, and number their processes alike."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
-
-
-def _is_over(computer: str, process: int) -> bool:
-    if computer != _computer() or os.name != "posix":
-        return False
-    try:
-        os.kill(process, 0)  # asks, and ends nothing
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # another user's
-        return False
-    return False
 
 
 def write_json(path: Path, value: object, indent: int | None = 2) -> None:
@@ -130,8 +127,9 @@ def write_checksums(folder: Path) -> None:
 
 def renew_checksums(path: Path) -> None:
     """Where a list covers `path`, a file or a part of a published folder, bring its lines for that up to date alone."""
-    if root := _root(path):
-        listed, part = _read(root), _place(path, root)
+    if covered := _covered(path):
+        root, part = covered
+        listed = _read(root)
         kept = {name: digest for name, digest in listed.items() if not _is_in(name, part)}
         _write(root, kept | {name: _digest(root, name) for name in _beside(listed, root) if _is_in(name, part)})
 
@@ -142,9 +140,10 @@ def check_checksums(path: Path) -> None:
 
     Raises AssetError with the name of the file that is damaged, missing, or not listed.
     """
-    if not (root := _root(path)):
+    if not (covered := _covered(path)):
         return
-    listed, part = _read(root), _place(path, root)
+    root, part = covered
+    listed = _read(root)
     for name in _beside(listed, root):
         if name not in listed and _is_in(name, part):
             raise AssetError(f"The file {root / name} is not listed in the {LIST} of its folder.")
@@ -153,18 +152,16 @@ def check_checksums(path: Path) -> None:
             raise AssetError(f"The file {root / name} is damaged: its SHA-256 is not the one in the {LIST} of its folder.")
 
 
-def _root(path: Path) -> Path | None:
-    """The folder with the list that covers `path`: that of `path`, or the one above it where its list names something in it."""
-    folder = Path(abspath(path if path.is_dir() else path.parent))
-    if (folder / LIST).is_file():
-        return folder
-    above = folder.parent / LIST
-    named = re.compile(rf"[ *](\./)?{re.escape(folder.name)}/")
-    return folder.parent if above.is_file() and named.search(above.read_text(encoding="utf-8", errors="replace")) else None
-
-
-def _place(path: Path, root: Path) -> PurePosixPath:
-    return PurePosixPath(Path(abspath(path)).relative_to(root).as_posix())
+def _covered(path: Path) -> tuple[Path, PurePosixPath] | None:
+    """The folder with the list that covers `path`, and the place of `path` in it: the folder of `path`, or the one above where
+    its list names something in that."""
+    root = Path(abspath(path if path.is_dir() else path.parent))
+    if not (root / LIST).is_file():
+        named, root = re.compile(rf"[ *](\./)?{re.escape(root.name)}/"), root.parent
+        above = root / LIST
+        if not above.is_file() or not named.search(above.read_text(encoding="utf-8", errors="replace")):
+            return None
+    return root, PurePosixPath(Path(abspath(path)).relative_to(root).as_posix())
 
 
 def _is_in(name: str, part: PurePosixPath) -> bool:

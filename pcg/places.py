@@ -6,14 +6,8 @@ _PACKAGE = Path(__file__).parent
 PROJECT = _PACKAGE.parent
 _INSTALLED = _PACKAGE / "assets"
 ASSETS = _INSTALLED if _INSTALLED.is_dir() else PROJECT / "assets"
-
-
-def _cache() -> Path:
-    if not _INSTALLED.is_dir():
-        return PROJECT / "cache"
+CACHE = PROJECT / "cache"
+if _INSTALLED.is_dir():
     from platformdirs import user_cache_path
 
-    return user_cache_path("pcg-lab")
-
-
-CACHE = _cache()
+    CACHE = user_cache_path("pcg-lab")

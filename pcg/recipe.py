@@ -40,7 +40,16 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate_json(json.dumps(values, default=str), strict=True)
         except ValidationError as error:
-            raise _input_error(error, what) from None
+            first = error.errors()[0]
+            names = [part for part in first["loc"] if isinstance(part, str)] or [what]
+            if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+                part = names[-2] if len(names) > 1 else what
+                raise InputError(f"key of the {part}", names[-1], f"a field of the {part}") from None
+            if first["type"] in ("missing", "missing_argument"):
+                raise InputError(names[-1], None, "given") from None
+            rule = first["msg"].partition(" should ")[2]
+            allowed = rule.removeprefix("be ") if rule.startswith("be ") else f"such as to {rule}"
+            raise InputError(names[-1], first["input"], allowed) from None
 
     @model_validator(mode="after")
     def _sizes_are_positive(self) -> Self:
@@ -53,15 +62,3 @@ class Recipe(BaseModel):
     def as_dict(self) -> dict[str, Any]:
         """Return the choices ready for JSON."""
         return self.model_dump(mode="json")
-
-
-def _input_error(error: ValidationError, what: str) -> InputError:
-    first = error.errors()[0]
-    names = [part for part in first["loc"] if isinstance(part, str)] or [what]
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        part = names[-2] if len(names) > 1 else what
-        return InputError(f"key of the {part}", names[-1], f"a field of the {part}")
-    if first["type"] in ("missing", "missing_argument"):
-        return InputError(names[-1], None, "given")
-    rule = first["msg"].partition(" should ")[2]
-    return InputError(names[-1], first["input"], rule.removeprefix("be ") if rule.startswith("be ") else f"such as to {rule}")

@@ -208,7 +208,12 @@ class EntropyAware:
 
     def warp(self, logits: Tensor) -> Warped:
         s = probabilities(logits, self.temperature).cpu()
-        weighed = s - self._penalties(len(s))
+        sums: defaultdict[int, float] = defaultdict(float)
+        for c in self.competitors:
+            sums[c.token] += self.alpha / (1 + c.rank) * self.beta**c.age
+        weighed = s.clone()
+        for token, total in sums.items():  # line 5
+            weighed[token] -= min(self.gamma, total)
         leaders = weighed.argsort(descending=True, stable=True)[: self.cluster]
         weights = weighed.clamp(min=0)
         return Warped(truncated(weights if weights.any() else s, self.top_k, self.top_p), tuple(leaders.tolist()))
@@ -218,16 +223,6 @@ class EntropyAware:
         ranked = warped.leaders if token in warped.leaders else (*warped.leaders, token)
         newest = tuple(Competitor(leader, rank, 0) for rank, leader in enumerate(ranked, start=1))
         return replace(self, competitors=older + newest)
-
-    def _penalties(self, vocabulary: int) -> Tensor:
-        """Compute pi `[vocabulary]` (line 5)."""
-        sums: defaultdict[int, float] = defaultdict(float)
-        for c in self.competitors:
-            sums[c.token] += self.alpha / (1 + c.rank) * self.beta**c.age
-        penalties = torch.zeros(vocabulary)
-        for token, total in sums.items():
-            penalties[token] = min(self.gamma, total)
-        return penalties
 
 
 def sampler_of(settings: "Settings") -> SamplerState:
@@ -274,15 +269,14 @@ def sampled_spans(
     if isinstance(logits, Tensor) and not states[0].remembers and all(state == states[0] for state in states):
         probs = states[0].warp(logits).probs
         return [SampledSpan(row[-count:], (states[0],)) for row, count in zip(probs, counts, strict=True)]
-    rows = zip(states, logits, counts, drafted, strict=True)
-    return [_sampled_span(state, row[-count:], tokens) for state, row, count, tokens in rows]
-
-
-def _sampled_span(state: SamplerState, logits: Tensor, drafted: Sequence[int]) -> SampledSpan:
-    if not state.remembers:
-        return SampledSpan(state.warp(logits).probs, (state,))
-    states, warped = [state], [state.warp(logits[0])]
-    for token, row in zip(drafted, logits[1:], strict=True):
-        states.append(states[-1].after(token, warped[-1]))
-        warped.append(states[-1].warp(row))
-    return SampledSpan(torch.stack([w.probs for w in warped]), tuple(states), tuple(warped))
+    spans = []
+    for state, rows, count, tokens in zip(states, logits, counts, drafted, strict=True):
+        if not state.remembers:
+            spans.append(SampledSpan(state.warp(rows[-count:]).probs, (state,)))
+            continue
+        path, warped = [state], [state.warp(rows[-count])]
+        for token, row in zip(tokens, rows[len(rows) - count + 1 :], strict=True):
+            path.append(path[-1].after(token, warped[-1]))
+            warped.append(path[-1].warp(row))
+        spans.append(SampledSpan(torch.stack([w.probs for w in warped]), tuple(path), tuple(warped)))
+    return spans

@@ -148,7 +148,7 @@ class Stored(Checked):
         if len(content) > LARGEST:
             raise InputError("settings", f"{len(content):,} bytes", f"at most {LARGEST:,} bytes of JSON")
         try:
-            values = json.loads(content, parse_constant=_refuse)
+            values = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise InputError("settings", "not JSON", "the JSON that PCG Lab wrote") from error
         own = _object("settings file", values)
@@ -174,10 +174,6 @@ def _object(field: str, value: object) -> dict[str, object]:
     return dict(value)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
 RECORDING_FILE = "recording.wav"
 RECORDING_WORDS = "the words in it"
 BRING = f"# {RECORDING_FILE} stands for the recording that was the voice: it is not stored."
@@ -192,7 +188,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     draft = "".join(f", draft={choice!r}" for choice in _draft(stored))
     speaker, reference = f"{stored.voice!r}", []
     if stored.reference is not None:
-        reference = [BRING, f"reference = voice.reference_from_audio(Path({RECORDING_FILE!r}), {RECORDING_WORDS!r})"]
+        reference = [f"reference = voice.reference_from_audio(Path({RECORDING_FILE!r}), {RECORDING_WORDS!r})"]
         speaker += ", reference"
     asked = f"{stored.text!r}, settings, {speaker}"
     spoken = f"*_, take = synthesizer.speak({asked}, stream=True)" if stored.streamed else f"take = synthesizer.take({asked})"
@@ -206,8 +202,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         "from pcg.synthesis.synthesizer import Synthesizer",
         "from pcg.synthesis.voice import load_voice",
         "",
-        *_folder(model),
-        *_draft_folder(stored),
+        *_notes(stored, model),
         f"voice = load_voice({model!r}{device}{draft}, precision={precision_of(stored)!r})",
         "synthesizer = Synthesizer(voice)",
         f"settings = {stored.settings!r}",
@@ -232,7 +227,7 @@ def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
         words += ["--reference", RECORDING_FILE, "--reference-text", RECORDING_WORDS]
     words += ["--model", model, "--device", stored.origin.device, "--precision", precision_of(stored), "--out", "speech.wav"]
     words += [word for choice in _draft(stored) for word in ("--draft", choice)]
-    notes = [*_folder(model), *_draft_folder(stored), *([BRING] if stored.reference else [])]
+    notes = _notes(stored, model)
     notes += ["# It was streamed: the tokens are the same, the samples almost."] if stored.streamed else []
     # A text may begin with a dash: after two of them nothing is an option.
     return "\n".join([*notes, join([*words, "--", stored.text])]) + "\n"
@@ -248,12 +243,14 @@ def _draft(stored: Stored) -> list[str]:
     return [] if kind == TRAINED else ["draft" if kind.startswith(OTHER_DRAFT) else kind]
 
 
-def _draft_folder(stored: Stored) -> list[str]:
-    return [DRAFT_FOLDER] if stored.origin.draft.startswith(OTHER_DRAFT) else []
-
-
-def _folder(model: str) -> list[str]:
-    return [] if model == EMBEDDED or "/" in model else [FOLDER]  # a repository of the hub is loaded by its name
+def _notes(stored: Stored, model: str) -> list[str]:
+    """Comments that tell what else has to be brought."""
+    notes = {
+        FOLDER: model != EMBEDDED and "/" not in model,  # a repository of the hub is loaded by its name
+        DRAFT_FOLDER: stored.origin.draft.startswith(OTHER_DRAFT),
+        BRING: stored.reference is not None,
+    }
+    return [note for note, is_needed in notes.items() if is_needed]
 
 
 WHOLE_LINK = "a link that PCG Lab wrote, copied to its end"

@@ -174,11 +174,6 @@ def is_numeric(name: str) -> bool:
     return "step" in _extra(Settings.model_fields[name])
 
 
-def allowed(name: str) -> str:
-    """What setting `name` may be, in words."""
-    return Settings.allowed(name)
-
-
 def _bounds(field: FieldInfo) -> Bounds:
     ends = {end: getattr(rule, end) for rule in field.metadata for end in ("ge", "le") if hasattr(rule, end)}
     return Bounds(ends["ge"], ends["le"], _extra(field)["step"])

@@ -166,10 +166,8 @@ class Take:
     @property
     def conditional_acceptance_by_position(self) -> list[float]:
         """Share of the tests at position i that accepted: a test there means that all before it had."""
-        tested = [
-            [r.tests[i].accepted for r in self.rounds if len(r.tests) > i] for i in range(len(self.acceptance_by_position))
-        ]
-        return [sum(at) / len(at) for at in tested]
+        counts = self.counts_by_position
+        return [accepted / tested for accepted, tested in zip(counts["accepted"], counts["tested"], strict=True) if tested]
 
     @property
     def counts_by_position(self) -> dict[str, list[int]]:
@@ -265,10 +263,15 @@ def read_take(values: Mapping[str, object], audio: np.ndarray) -> Take:
     """What `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not that."""
     from pcg.settings import Settings
 
-    rounds = tuple(map(_read_round, values["rounds"]))
+    rounds = []
+    for round_ in values["rounds"]:
+        lists = {name: tuple(round_[name]) for name in SEQUENCES}
+        if len({len(lists[name]) for name in ("tokens", "kinds", "group_sizes")}) > 1:
+            raise ValueError("tokens, kinds and group sizes do not fit together")
+        rounds.append(Round(**{**round_, **lists, "tests": tuple(Test(**test) for test in round_["tests"])}))
     figures = {name: values[name] for name in FIGURES}
     pauses = tuple((int(before), float(seconds)) for before, seconds in values.get("pauses", ()))  # older takes have none
-    return Take(settings=Settings.from_dict(values["settings"]), rounds=rounds, audio=audio, pauses=pauses, **figures)
+    return Take(settings=Settings.from_dict(values["settings"]), rounds=tuple(rounds), audio=audio, pauses=pauses, **figures)
 
 
 def pack_take(take: Take) -> bytes:
@@ -278,13 +281,6 @@ def pack_take(take: Take) -> bytes:
 
 def unpack_take(packed: bytes, audio: np.ndarray) -> Take:
     return read_take(json.loads(zlib.decompress(packed)), audio)
-
-
-def _read_round(values: Mapping[str, object]) -> Round:
-    lists = {name: tuple(values[name]) for name in SEQUENCES}
-    if len({len(lists[name]) for name in ("tokens", "kinds", "group_sizes")}) > 1:
-        raise ValueError("tokens, kinds and group sizes do not fit together")
-    return Round(**{**values, **lists, "tests": tuple(Test(**test) for test in values["tests"])})
 
 
 def accepted_in_words(of_drafted: float | None, of_tested: float | None, by_position: Sequence[float]) -> str:

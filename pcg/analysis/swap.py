@@ -87,7 +87,9 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
     """
     import torch
 
-    _check(tokens, groups.vocabulary - 1)
+    codes = groups.vocabulary - 1
+    if strange := [token for token in tokens if not 0 <= token < codes]:
+        raise InputError("token", strange[0], f"a speech code from 0 to {codes - 1}")
     spoken = torch.tensor(tokens, dtype=torch.int64)
     sizes = groups.sizes[groups.group_of_centre[spoken]]
     candidates = (sizes > 1).nonzero()[:, 0]
@@ -98,7 +100,10 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
     after = list(tokens)
     for i in positions:
         pool = everything if swap.replacement == "random" else groups.members_of(int(groups.group_of_centre[tokens[i]]))
-        after[i] = _other(pool, tokens[i], float(draws[i]))
+        others = pool[pool != tokens[i]]
+        if not len(others):
+            raise InputError("codes to draw from", len(pool), "at least one other than the token")
+        after[i] = int(others[int(draws[i] * len(others))])
     return Swapped(tuple(after), tuple(positions), tuple(candidates.tolist()), tuple(sizes.tolist()))
 
 
@@ -108,17 +113,3 @@ def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scal
     bounds("theta").check("theta", theta)
     size = library.neighbours(scale).mean_size_at(theta)
     return theta if similarity == scale else round(library.neighbours(similarity).theta_for(size), THETA_DIGITS)
-
-
-def _check(tokens: Sequence[int], codes: int) -> None:
-    for token in tokens:
-        if not 0 <= token < codes:
-            raise InputError("token", token, f"a speech code from 0 to {codes - 1}")
-
-
-def _other(pool: "Tensor", token: int, coin: float) -> int:
-    """One of `pool` that is not `token`, each as likely, by a coin in [0, 1)."""
-    others = pool[pool != token]
-    if not len(others):
-        raise InputError("codes to draw from", len(pool), "at least one other than the token")
-    return int(others[int(coin * len(others))])

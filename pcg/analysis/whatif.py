@@ -158,13 +158,14 @@ def what_if(
     """
     path, settings = follow(synthesizer, take, reference), take.settings
     floor = synthesizer.library.neighbours(settings.similarity).floor
-
-    def at_theta(theta: float) -> np.ndarray:
-        return coarse_acceptance(path, synthesizer.groups(theta, settings.similarity))
-
+    pcg, ssd = settings.for_method("pcg"), settings.for_method("ssd")
+    by_setting = {
+        "theta": [(theta, pcg.with_(theta=theta)) for theta in thetas if theta >= floor],
+        "beta": [(beta, ssd.with_(beta=beta)) for beta in betas],
+    }
     rows = {
-        "theta": [(theta, estimate(path, at_theta(theta), settings.lookahead)) for theta in thetas if theta >= floor],
-        "beta": [(beta, estimate(path, tolerant_acceptance(path, beta), settings.lookahead)) for beta in betas],
+        name: [(value, estimate(path, acceptance_of(synthesizer, path, other), settings.lookahead)) for value, other in others]
+        for name, others in by_setting.items()
     }
     if settings.method == "ar" or settings.verification != "token":
         return WhatIf(None, rows)

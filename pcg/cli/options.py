@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pcg.errors import InputError
-from pcg.settings import Settings, allowed, bounds, is_numeric
+from pcg.settings import Settings, bounds, is_numeric
 
 if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
@@ -45,7 +45,7 @@ def _setting(name: str) -> tuple[Any, object, str]:
     field = Settings.model_fields[name]
     if field.annotation is bool:
         return bool, False, field.description
-    values = allowed(name)
+    values = Settings.allowed(name)
     return str, None, f"{field.description} {values[0].upper()}{values[1:]} [default: {field.default}]"
 
 
@@ -57,7 +57,7 @@ SIMILARITY: Options = {"similarity": SETTINGS["similarity"]}
 def settings_table() -> str:
     """Return all settings as a markdown table, as docs/api.md has it."""
     rows = [
-        f"| `{name}` | {field.default} | {allowed(name)} | {field.description} |"
+        f"| `{name}` | {field.default} | {Settings.allowed(name)} | {field.description} |"
         for name, field in Settings.model_fields.items()
     ]
     return "\n".join(["| setting | default | allowed | meaning |", "|---|---|---|---|", *rows])
@@ -95,7 +95,7 @@ def read_settings(options: SimpleNamespace) -> Settings:
             try:
                 given[name] = int(value) if Settings.model_fields[name].annotation is int else float(value)
             except ValueError:
-                raise InputError(name, value, allowed(name)) from None
+                raise InputError(name, value, Settings.allowed(name)) from None
     return Settings.from_dict(given)
 
 

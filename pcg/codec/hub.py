@@ -9,8 +9,6 @@ What can go wrong without an error is checked when a checkpoint is loaded: weigh
 holds, attention that looks one way, sound that is no sound.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +75,8 @@ class XCodec2:
             return torch.zeros(0, dtype=torch.int64)
         wanted = -(-len(wave) // self.hop)
         padded = self._pad(wave.float().cpu())
-        inputs = padded[None, None].to(self.device), self._features(padded).to(self.device)
+        features = self._extractor(self._heard(padded).numpy(), sampling_rate=self.encoder_rate, return_tensors="pt")
+        inputs = padded[None, None].to(self.device), features["input_features"].to(self.device)
         return self._model.encode(*inputs).audio_codes[0, 0, :wanted].long().cpu()
 
     def decode(self, codes: Tensor) -> Tensor:
@@ -100,13 +99,9 @@ class XCodec2:
         """To whole hops, by one sample at least, as in training."""
         return nn.functional.pad(wave, (0, self.hop - len(wave) % self.hop))
 
-    def _features(self, padded: Tensor) -> Tensor:
-        """Normalised filter banks `[1, T, 160]`, two frames a code, of whole hops `[T * hop]`."""
-        around = nn.functional.pad(padded, (self.hop // 2, self.hop // 2))
-        return self._extract(around)
-
-    def _extract(self, wave: Tensor) -> Tensor:
-        return self._extractor(wave.numpy(), sampling_rate=self.encoder_rate, return_tensors="pt")["input_features"]
+    def _heard(self, padded: Tensor) -> Tensor:
+        """What the filter banks, two frames a code, are computed from: half a hop around whole hops `[T * hop]`."""
+        return nn.functional.pad(padded, (self.hop // 2, self.hop // 2))
 
 
 def load_xcodec2(source: str | Path = XCODEC2_CHECKPOINT, device: str = "cpu") -> XCodec2:
@@ -121,14 +116,24 @@ def load_checked(kind: type[PreTrainedModel], source: str | Path, device: str) -
         raise InputError("device", device, "cpu, or cuda where there is one")
     # What is wrong with the weights is reported here: a mismatch, too, comes back as a name.
     told = {"dtype": torch.float32, "use_safetensors": True, "ignore_mismatched_sizes": True, "output_loading_info": True}
+    # No bar and no table of weights before the one sentence that says what is wrong.
+    level = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
-        _check_config(kind, source)
-        with _quietly():
-            model, info = kind.from_pretrained(str(source), **told)
+        # transformers would read another model's config as this one's defaults, and fill the weights in at random.
+        config, wanted = kind.config_class.get_config_dict(str(source))[0], kind.config_class.model_type
+        if "XCodec2Model" in (config.get("architectures") or ()):
+            raise AssetError(f"The codec {source} is the original X-codec2, which cannot be read: use {XCODEC2_CHECKPOINT}.")
+        if config.get("model_type") != wanted:
+            raise AssetError(f"The codec {source} has a config of {config.get('model_type')!r}, but must be of {wanted!r}.")
+        model, info = kind.from_pretrained(str(source), **told)
     except (AssetError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
         raise AssetError(f"The codec {source} is missing or damaged ({first_line(error)}).") from error
+    finally:
+        logging.set_verbosity(level)
     # Buffers are computed here; a file may hold them all the same.
     strange = set(info["unexpected_keys"]) - {name for name, _ in model.named_buffers()}
     misshapen = {key if isinstance(key, str) else key[0] for key in info["mismatched_keys"]}
@@ -167,28 +172,6 @@ def self_check(model: PreTrainedModel, source: str) -> None:
         raise AssetError(f"The codec {source} decodes to silence or to no numbers: its weights are damaged.")
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the bar and the table of weights that would stand before the one sentence that says what is wrong."""
-    level = logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-
-
-def _check_config(kind: type[PreTrainedModel], source: str | Path) -> None:
-    """transformers would read another model's config as this one's defaults, and fill the weights in at random."""
-    config, _ = kind.config_class.get_config_dict(str(source))
-    wanted = kind.config_class.model_type
-    if "XCodec2Model" in (config.get("architectures") or ()):
-        raise AssetError(f"The codec {source} is the original X-codec2, which cannot be read: use {XCODEC2_CHECKPOINT}.")
-    if config.get("model_type") != wanted:
-        raise AssetError(f"The codec {source} has a config of {config.get('model_type')!r}, but must be of {wanted!r}.")
-
-
 NEUCODEC_CHECKPOINT = "neuphonic/neucodec"
 
 
@@ -211,9 +194,9 @@ class NeuCodec(XCodec2):
         heard = librosa.resample(whole, orig_sr=self.sample_rate, target_sr=self.encoder_rate)
         return nn.functional.pad(torch.from_numpy(heard.astype(np.float32)), (0, self._model.config.encoder_hop_length))
 
-    def _features(self, padded: Tensor) -> Tensor:
-        """Of the samples themselves, without the half hop around them that X-codec2 has."""
-        return self._extract(padded)
+    def _heard(self, padded: Tensor) -> Tensor:
+        """The samples themselves, without the half hop around them that X-codec2 has."""
+        return padded
 
 
 def load_neucodec(source: str | Path = NEUCODEC_CHECKPOINT, device: str = "cpu") -> NeuCodec:

@@ -50,7 +50,15 @@ def build_atlas(neighbours: Neighbours, features: Tensor, eligible: Tensor | Non
     nearest, similarity = _nearest(neighbours, tokens, unit, k)
     plane = _principal_plane(torch.from_numpy(unit), seed).numpy()
     placed = plane if len(tokens) <= k + 1 else _umap(plane, tokens, nearest[tokens], similarity[tokens], seed)
-    places = _with_ring(placed, tokens, len(features))
+    places = np.zeros((len(features), 2), np.float32)
+    places[tokens] = placed
+    # The others lie on a ring around them.
+    outside = np.setdiff1d(np.arange(len(features)), tokens)
+    low, high = (placed.min(0), placed.max(0)) if len(placed) else (np.zeros(2), np.zeros(2))
+    centre = (low + high) / 2
+    radius = RING * float(np.linalg.norm(placed - centre, axis=1).max(initial=0.0)) or 1.0
+    angles = np.arange(len(outside)) * 2 * math.pi / max(1, len(outside))
+    places[outside] = centre + radius * np.stack([np.cos(angles), np.sin(angles)], 1)
     return Atlas(*(torch.from_numpy(each) for each in (*places.T.astype(np.float32).copy(), nearest, similarity)))
 
 
@@ -112,19 +120,6 @@ def _umap(plane: np.ndarray, tokens: np.ndarray, nearest: np.ndarray, similarity
         # Silence its warning that it cannot place new points: none are placed.
         warnings.simplefilter("ignore", UserWarning)
         return layout.fit_transform(plane)
-
-
-def _with_ring(placed: np.ndarray, tokens: np.ndarray, codes: int) -> np.ndarray:
-    """Places `[codes, 2]`: those of `tokens` as given, and the others on a ring around them."""
-    places = np.zeros((codes, 2), np.float32)
-    places[tokens] = placed
-    outside = np.setdiff1d(np.arange(codes), tokens)
-    low, high = (placed.min(0), placed.max(0)) if len(placed) else (np.zeros(2), np.zeros(2))
-    centre = (low + high) / 2
-    radius = RING * float(np.linalg.norm(placed - centre, axis=1).max(initial=0.0)) or 1.0
-    angles = np.arange(len(outside)) * 2 * math.pi / max(1, len(outside))
-    places[outside] = centre + radius * np.stack([np.cos(angles), np.sin(angles)], 1)
-    return places
 
 
 def export_groups(groups: Groups, folder: Path, similarity: str, model: str) -> list[Path]:

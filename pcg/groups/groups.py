@@ -161,7 +161,11 @@ class Groups:
         no two rows need to be compared: different sets meet with probability 2^-64 a pair.
         """
         first, number = number_sets(hashes)
-        return cls(theta, len(hashes), rows.at(first), holders, first, _count(rows, holders, first), torch.from_numpy(number))
+        # N(t): the centres whose sets hold t, less those that repeat the set of an earlier centre.
+        counts = holders.sizes.astype(np.int64)
+        subtract_entries(*rows.at(np.setdiff1d(np.arange(len(hashes)), first, assume_unique=True)), counts)
+        count = torch.from_numpy(counts.astype(np.float64))
+        return cls(theta, len(hashes), rows.at(first), holders, first, count, torch.from_numpy(number))
 
     @classmethod
     def from_sets(cls, theta: float, indptr: Tensor, members: Tensor) -> "Groups":
@@ -269,11 +273,3 @@ def row_starts(sizes: Tensor) -> Tensor:
 def token_names(vocabulary: int) -> np.ndarray:
     """A random number for every token, `[V]` int64, always the same."""
     return np.random.default_rng(0).integers(-(2**63), 2**63, vocabulary, dtype=np.int64)
-
-
-def _count(rows: Rows, holders: Rows, first: np.ndarray) -> Tensor:
-    """N(t), `[V]` float64: the centres whose sets hold t, less those that repeat the set of an earlier centre."""
-    repeats = np.setdiff1d(np.arange(len(rows.sizes)), first, assume_unique=True)
-    counts = holders.sizes.astype(np.int64)
-    subtract_entries(*rows.at(repeats), counts)
-    return torch.from_numpy(counts.astype(np.float64))

@@ -76,8 +76,7 @@ class GroupLibrary:
                 if similarity not in self._lists:
                     features = self._mel() if similarity == "mel" else self._embedding
                     floor = affordable_floor(features, self._floor, self._eligible)
-                    label = similarity if self._show_progress else ""
-                    where = self._cache, self._device, label
+                    where = self._cache, self._device, similarity if self._show_progress else ""
                     self._lists[similarity] = load_or_build_neighbours(features, floor, self._eligible, *where)
         return self._lists[similarity]
 

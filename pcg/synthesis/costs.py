@@ -42,13 +42,12 @@ MARGIN = 1.03
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """Median milliseconds: `ar` of an AR step, `first` of its pass alone; by the number of drafts, those of the three parts
-    of a round and of the whole."""
+    """Median milliseconds: `ar` of an AR step, `first` of its pass alone; by the number of drafts, those of drafting, of
+    verification and of the whole round."""
 
     ar: float
     draft: dict[int, float]
     verify: dict[int, float]
-    rule: dict[int, float]
     whole: dict[int, float]
     first: float
 
@@ -110,11 +109,11 @@ def round_costs(
     def middle(count: int, *parts: str) -> float:
         return median(sum(getattr(r, f"{part}_ms") for part in parts) for r in seen[count])
 
-    draft, verify, rules, whole = (
+    draft, verify, whole = (
         {count: middle(count, *parts) for count in lookaheads}
-        for parts in (("draft",), ("verify",), ("rule",), ("draft", "verify", "rule"))
+        for parts in (("draft",), ("verify",), ("draft", "verify", "rule"))
     )
-    return RoundCosts(middle(0, "verify", "rule"), draft, verify, rules, whole, middle(0, "verify"))
+    return RoundCosts(middle(0, "verify", "rule"), draft, verify, whole, middle(0, "verify"))
 
 
 def pooled(takes: Sequence[Take]) -> Take:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from threading import Event, RLock
+from threading import RLock
 from time import perf_counter
 
 import numpy as np
@@ -30,7 +30,7 @@ from pcg.settings import EXACT, METHODS, Settings, bounds
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
 from pcg.synthesis.voice import Voice
 from pcg.take import Cycle, Round, Sound, Take, last_take
-from pcg.text.prompt import Prompt, Reference
+from pcg.text.prompt import Reference
 from pcg.text.reading import at_pauses, check_text, cut, without_pauses
 
 ONLY_EXACT = "as only rules that keep the target's distribution are allowed here"
@@ -85,24 +85,23 @@ class Decoder:
 
     def request(self, text: str, speaker: Reference, settings: Settings, rule: Rule, generator: torch.Generator) -> Request:
         """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
-        self._check(settings)
+        self.check_method(settings.method)
+        if settings.hierarchical and self._exact_only:
+            raise InputError("hierarchical", "true", f"false, {ONLY_EXACT}")
+        if settings.hierarchical and self.detectors is None:
+            raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
         prompt = self.voice.reader.prompt(text, speaker)
-        limit, memory = self._limit(text, speaker, prompt), sampler_of(settings)
+        # A model that does not find its end must not speak for ever.
+        patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
+        limit = patience if prompt.room is None else min(patience, prompt.room)
         chosen = (None, 0) if settings.method == "ar" else (rule, settings.lookahead)
-        return Request(prompt, limit, generator, memory, *chosen)
+        return Request(prompt, limit, generator, sampler_of(settings), *chosen)
 
     def check_method(self, method: str) -> None:
         """Raise InputError for a method that may not speak."""
         if method not in self.methods:
             reason = "as no draft is loaded" if self.voice.draft is None else ONLY_EXACT
             raise InputError("method", method, f"{' or '.join(self.methods)}, {reason}")
-
-    def _check(self, settings: Settings) -> None:
-        self.check_method(settings.method)
-        if settings.hierarchical and self._exact_only:
-            raise InputError("hierarchical", "true", f"false, {ONLY_EXACT}")
-        if settings.hierarchical and self.detectors is None:
-            raise InputError("hierarchical", "true", "false, as no spoof detectors know the codes of this voice")
 
     def _search(self, request: Request, plan: Hierarchy) -> Iterator[Round | Cycle]:
         prompts, limit = [request.prompt] * plan.beams[0], request.positions - len(request.prompt.ids)
@@ -121,19 +120,16 @@ class Decoder:
             yield cycle
             yield from cycle.rounds
 
-    def _limit(self, text: str, speaker: Reference, prompt: Prompt) -> int:
-        """The most codes that `text` may take: a model that does not find its end must not speak for ever."""
-        patience = int(1.6 * self.voice.reader.tokens_for(text, speaker)) + 40
-        return patience if prompt.room is None else min(patience, prompt.room)
-
 
 CONTEXT_TOKENS = 50
 
 
 class Synthesizer:
-    """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call. `detectors`
-    are what hierarchical decoding needs. A take that needs more than `longest_seconds` is stopped with a PCGError. exact_only:
-    refuse methods that change the target's distribution."""
+    """Speaks texts with one voice. Its `library` keeps neighbours and recent groups; everything else is per call.
+
+    detectors: what hierarchical decoding needs. longest_seconds: a take that needs more is stopped with a PCGError. exact_only:
+    refuse methods that change the target's distribution. `preparing` tells whether it warms up at the moment.
+    """
 
     def __init__(
         self,
@@ -157,17 +153,12 @@ class Synthesizer:
             show_progress=show_progress,
         )
         self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
-        self._warming_up, self._prepares = RLock(), Event()
+        self._warming_up, self.preparing = RLock(), False
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Those that can speak: without a draft AR alone."""
         return self.decoder.methods
-
-    @property
-    def preparing(self) -> bool:
-        """Whether it warms up at the moment."""
-        return self._prepares.is_set()
 
     def wait_until_warm(self) -> None:
         """Return after the warm-up, if one is under way: what compiles meanwhile would count as time of a take."""
@@ -252,7 +243,7 @@ class Synthesizer:
                 continue
             chunk = decode(part)
             prefill += chunk.prefill_seconds
-            audio = _Audio(self, speaker, stream)
+            audio, first = AudioStream(self.voice.codec, self._context(speaker)) if stream else None, len(rounds)
             begun = perf_counter()
             for step in chunk.steps:
                 if isinstance(step, Cycle):
@@ -264,13 +255,15 @@ class Synthesizer:
                     raise PCGError(f"The take was stopped after {self.longest_seconds:g} s: try a shorter text.")
                 yield step
                 begun = perf_counter()
-                pieces.append(audio.push(step.tokens))
-                codec += perf_counter() - begun
-                if len(pieces[-1]):
-                    yield Sound(pieces[-1], rate)
-                begun = perf_counter()
+                if audio:
+                    pieces.append(audio.push(step.tokens))
+                    codec += perf_counter() - begun
+                    if len(pieces[-1]):
+                        yield Sound(pieces[-1], rate)
+                    begun = perf_counter()
             hit_limit |= not rounds[-1].ended
-            pieces.append(audio.finish())
+            spoken = [token for round_ in rounds[first:] for token in round_.tokens]
+            pieces.append(audio.finish() if audio else self.decode(spoken, speaker))
             codec += perf_counter() - begun
             if stream:
                 yield Sound(pieces[-1], rate)
@@ -287,10 +280,10 @@ class Synthesizer:
     def warm_up(self) -> None:
         """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
         with self._warming_up:
-            self._prepares.set()
+            self.preparing = True
             for method in self.methods:
                 self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
-            self._prepares.clear()
+            self.preparing = False
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
         """Speech codes -> samples, `hop` for each; the end of the reference goes before them as context, and is cut off."""
@@ -313,21 +306,3 @@ class Synthesizer:
     def chunks(self, text: str) -> list[str]:
         """The pieces of `script` alone: each is decoded by itself."""
         return [part for part in self.script(text) if isinstance(part, str)]
-
-
-class _Audio:
-    """The sound of one chunk of text: at once, or in pieces."""
-
-    def __init__(self, synthesizer: Synthesizer, speaker: Reference, stream: bool) -> None:
-        self._synthesizer, self._speaker = synthesizer, speaker
-        self._stream = AudioStream(synthesizer.voice.codec, synthesizer._context(speaker)) if stream else None
-        self._tokens: list[int] = []
-
-    def push(self, tokens: Sequence[int]) -> np.ndarray:
-        if self._stream:
-            return self._stream.push(tokens)
-        self._tokens += tokens
-        return np.zeros(0, np.float32)
-
-    def finish(self) -> np.ndarray:
-        return self._stream.finish() if self._stream else self._synthesizer.decode(self._tokens, self._speaker)

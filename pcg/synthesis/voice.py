@@ -75,7 +75,11 @@ def read_recording(
         hint = " (a longer one is cut if its words are left blank)" if length > high and transcribe else ""
         raise InputError("recording", f"{length:.1f} seconds of speech", f"{low:g} to {high:g} seconds of speech{hint}")
     speech = normalise_loudness(speech).astype(np.float32)
-    return Reference(known or _words(transcribe(speech)), codec.encode(torch.from_numpy(speech)))
+    if not known:
+        known = transcribe(speech)
+        if not known.strip():
+            raise PCGError("No word was understood in the recording: type its words.")
+    return Reference(check_text(known), codec.encode(torch.from_numpy(speech)))
 
 
 def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) -> int:
@@ -93,12 +97,6 @@ def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) ->
     middle = max(first, end // 2)
     start = int(pauses[-1]) if len(pauses) else middle + int(np.argmin(smooth[middle:end]))
     return (start + width // 2) * frame
-
-
-def _words(heard: str) -> str:
-    if not heard.strip():
-        raise PCGError("No word was understood in the recording: type its words.")
-    return check_text(heard)
 
 
 AUTO, TRAINED, NONE = "auto", "trained", "none"
@@ -137,8 +135,9 @@ def choose_draft(
     products = {"rounded": rounded, "int8": int8}
     origin = find_draft(choice, target.layers, folder)
     if not isinstance(origin, Path):
-        kind = LAYERS + ",".join(map(str, origin))
-        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, **products), untrained_notice(kind))
+        kind, numbers = LAYERS + ",".join(map(str, origin)), ", ".join(map(str, origin))
+        notice = f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
+        return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, **products), notice)
     named = named_draft(choice, folder)
     kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
     if kind.startswith(FOLDER):  # the voice's own came with it
@@ -163,7 +162,8 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
     if named := named_draft(choice, folder):
         return named
     if not isdir(choice):  # which, unlike Path's, says no to a name of any length
-        ways = ", ".join([AUTO, *names_beside(folder), NONE])
+        found = sorted(each.name.removeprefix(NAMED) for each in folder.parent.glob(f"{NAMED}*")) if folder is not None else ()
+        ways = ", ".join([AUTO, *(name for name in found if named_draft(name, folder)), NONE])
         layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"
         raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, {layers}, or a folder that holds a draft")
     return Path(choice)
@@ -180,24 +180,10 @@ def named_draft(choice: str, folder: Path | None) -> Path | None:
     return named if named.is_dir() else None
 
 
-def names_beside(folder: Path | None) -> list[str]:
-    """The names by which the further drafts of a voice are chosen, whose own one lies, or would lie, in `folder`."""
-    found = folder.parent.glob(f"{NAMED}*") if folder is not None else ()
-    return sorted(name for each in found if named_draft(name := each.name.removeprefix(NAMED), folder))
-
-
 def untrained_layers(depth: int) -> tuple[int, ...]:
     """The layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow one's,
     since all of them would cost as much as the target."""
     return (*range(min(2, depth - 2)), depth - 1)
-
-
-def untrained_notice(kind: str) -> str:
-    """What to know of a draft of this kind if it is untrained, else ""."""
-    if not kind.startswith(LAYERS):
-        return ""
-    numbers = kind.removeprefix(LAYERS).replace(",", ", ")
-    return f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
 
 
 def _read_layers(choice: str, depth: int) -> tuple[int, ...]:
@@ -351,15 +337,20 @@ def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto"
 
 
 def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voice:
-    card = _card(folder / "voice.json")
+    path = folder / "voice.json"
+    if not path.is_file():
+        raise AssetError(f"The voice file {path} is missing.")
     try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        if card["format"] != FORMAT:
+            raise AssetError(f"The voice file {path} has format {card['format']!r}, but this version reads format {FORMAT}.")
         reader = PhonemeReader(tuple(card["symbols"]), tuple(card["durations"]))
         references = {name: Reference(r["text"], torch.tensor(r["codes"])) for name, r in card["voices"].items()}
         if len(reader.symbols) != len(reader.durations) or not references:
             raise ValueError("symbols, durations and voices do not fit together")
-    except (KeyError, TypeError, ValueError) as error:
-        raise AssetError(f"The voice file {folder / 'voice.json'} is damaged ({error}).") from error
-    codec = _read_codec(folder / "codec").to(device)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise AssetError(f"The voice file {path} is damaged ({first_line(error)}).") from error
+    codec = load_codec(folder / "codec").to(device)
     reader = replace(reader, chunk_tokens=round(CHUNK_SECONDS * codec.sample_rate / codec.hop))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
     dtype = torch.bfloat16 if precision == INT8 or (device == "cuda" and precision != FLOAT32) else torch.float32
@@ -435,7 +426,14 @@ def _weights_type(name: str, folder: Path, device: str, precision: str) -> torch
 def load_codec(folder: Path) -> EmbeddedCodec:
     """The embedded codec in `folder`; raises AssetError where it is missing or damaged."""
     check_checksums(folder)
-    return _read_codec(folder)
+    try:
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        codec = EmbeddedCodec(CodecConfig(**{**values, "levels": tuple(values["levels"])}))
+        tensors = read_tensors(folder / "model.safetensors")
+        codec.load_state_dict({k: t.float() for k, t in tensors.items()})
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise AssetError(f"The codec in {folder} is missing or damaged ({first_line(error)}).") from error
+    return codec.eval()
 
 
 def open_codec(source: str, device: str) -> Codec:
@@ -455,27 +453,3 @@ def open_codec(source: str, device: str) -> Codec:
     if kind not in loaders:
         raise InputError("codec", source, "'embedded', or a folder or a name on the hub of xcodec2 or neucodec")
     return loaders[kind](source, device)
-
-
-def _read_codec(folder: Path) -> EmbeddedCodec:
-    try:
-        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        codec = EmbeddedCodec(CodecConfig(**{**values, "levels": tuple(values["levels"])}))
-        tensors = read_tensors(folder / "model.safetensors")
-        codec.load_state_dict({k: t.float() for k, t in tensors.items()})
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise AssetError(f"The codec in {folder} is missing or damaged ({first_line(error)}).") from error
-    return codec.eval()
-
-
-def _card(path: Path) -> dict[str, object]:
-    if not path.is_file():
-        raise AssetError(f"The voice file {path} is missing.")
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-        version = card["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AssetError(f"The voice file {path} is damaged ({first_line(error)}).") from error
-    if version != FORMAT:
-        raise AssetError(f"The voice file {path} has format {version!r}, but this version reads format {FORMAT}.")
-    return card

@@ -17,40 +17,36 @@ def espeak_phonemes(words: str) -> list[str]:
     """
     symbols: list[str] = []
     for clause, mark in re.findall(r"([^,.?!;:]+)([,.?!;:]?)", words):
-        for word in _espeak().phonemes(clause.strip()).split():
+        for word in _clause_phonemes(clause.strip()).split():
             symbols += [p for p in word.split("_") if p] + [WORD_BREAK]
         if mark in tuple(PUNCTUATION) and symbols:
             symbols[-1] = mark
     return symbols[:-1] if symbols[-1:] == [WORD_BREAK] else symbols
 
 
-class _Espeak:
-    """The bundled library. It keeps global state in C, so calls are serialised."""
+_LOCK = threading.Lock()
+"""The library keeps global state in C, so calls are serialised."""
 
-    _UTF8, _IPA, _SEPARATOR, _RETRIEVAL = 1, 0x02, ord("_") << 8, 1
 
-    def __init__(self) -> None:
-        try:
-            import espeakng_loader
-        except ModuleNotFoundError as error:
-            raise PCGError("This voice reads espeak-ng's phonemes: pip install espeakng-loader brings them.") from error
-        self._lock = threading.Lock()
-        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
-        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
-        if self._library.espeak_Initialize(self._RETRIEVAL, 0, espeakng_loader.get_data_path().encode(), 0) < 0:
-            raise PCGError("espeak-ng could not start from its bundled data.")
-        self._library.espeak_SetVoiceByName(b"en-us")
-
-    def phonemes(self, clause: str) -> str:
-        pointer = ctypes.c_char_p(clause.encode())
-        parts = []
-        with self._lock:
-            while pointer.value:
-                spoken = self._library.espeak_TextToPhonemes(ctypes.byref(pointer), self._UTF8, self._IPA | self._SEPARATOR)
-                parts.append((spoken or b"").decode())
-        return " ".join(parts)
+def _clause_phonemes(clause: str) -> str:
+    utf8, ipa, separator = 1, 0x02, ord("_") << 8
+    pointer, parts = ctypes.c_char_p(clause.encode()), []
+    with _LOCK:
+        library = _library()
+        while pointer.value:
+            parts.append((library.espeak_TextToPhonemes(ctypes.byref(pointer), utf8, ipa | separator) or b"").decode())
+    return " ".join(parts)
 
 
 @cache
-def _espeak() -> _Espeak:
-    return _Espeak()
+def _library() -> ctypes.CDLL:
+    try:
+        import espeakng_loader
+    except ModuleNotFoundError as error:
+        raise PCGError("This voice reads espeak-ng's phonemes: pip install espeakng-loader brings them.") from error
+    library, retrieval = ctypes.CDLL(espeakng_loader.get_library_path()), 1
+    library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+    if library.espeak_Initialize(retrieval, 0, espeakng_loader.get_data_path().encode(), 0) < 0:
+        raise PCGError("espeak-ng could not start from its bundled data.")
+    library.espeak_SetVoiceByName(b"en-us")
+    return library

@@ -9,53 +9,43 @@ So its authors' code writes it, for inference and for training, as plain text an
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import torch
 
 from pcg.errors import AssetError
 from pcg.text.espeak import espeak_phonemes
-from pcg.text.prompt import Prompt, Reference, codes_at_pace, first_code, read_tokenizer
-from pcg.text.reading import PUNCTUATION, normalise, plain_words, spoken_length, wordless
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from pcg.text.prompt import TokenizerReader, first_code, read_tokenizer
+from pcg.text.reading import PUNCTUATION, normalise, plain_words, wordless
 
 APACHE, OPEN = "Apache-2.0", "LicenseRef-NeuTTS-Open-1.0"
 """Air's licence and Nano's, the NeuTTS Open License 1.0, which no list of licences has: commercial use only below a revenue."""
 REFERENCE_SECONDS = (3.0, 15.0)
-CONTEXT = 2048
-"""Ids that a sequence had in training: prompt and speech together."""
 TEXT_START, TEXT_END = "<|TEXT_PROMPT_START|>", "<|TEXT_PROMPT_END|>"
 SPEECH_START, SPEECH_END = "<|SPEECH_GENERATION_START|>", "<|SPEECH_GENERATION_END|>"
-TOKENS_PER_CHARACTER = 3.3
-"""Read English is about 15 characters of spelled-out words a second, and a second is 50 codes."""
 
 
 @dataclass(frozen=True)
-class NeuTTSReader:
+class NeuTTSReader(TokenizerReader):
     """Turns text into NeuTTS's prompt; a reference may be empty, as in training, where an utterance had none.
 
     chunk_tokens: fewer than LLaSA's, since phonemes take more ids than letters do.
     """
 
-    tokenizer: "PreTrainedTokenizerFast"
-    first_code: int
-    end: int
     chunk_tokens: int = 400
 
-    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        return codes_at_pace(lambda words: TOKENS_PER_CHARACTER * spoken_length(_words(words)), text, reference)
+    def words(self, text: str) -> str:
+        """Spoken words in lower case; nothing of what the tokenizer would read as a mark or a speech code is left of them."""
+        words = normalise(plain_words(text)).lower()
+        if text and not any(c.isalpha() for c in words):
+            raise wordless(text)
+        return words
 
-    def prompt(self, text: str, reference: Reference) -> Prompt:
-        return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
+    def written(self, text: str) -> str:
+        """Phonemes with a space between words, closed by a punctuation mark: in its authors' recipe every text had one."""
+        words, marks = self.words(text), tuple(PUNCTUATION)
+        closed = words if not words or words.endswith(marks) else words + "."
+        return "".join(f"{symbol} " if symbol in marks else symbol for symbol in espeak_phonemes(closed)).strip()
 
-    def learned(self, text: str, reference: Reference) -> Prompt:
-        ids = torch.tensor(self._read(f"{_phonemes(reference.text)} {_phonemes(text)}".strip()), dtype=torch.int64)
-        return Prompt.counted(torch.cat([ids, reference.codes.to(torch.int64) + self.first_code]))
-
-    def _read(self, phonemes: str) -> list[int]:
-        asked = f"user: Convert the text to speech:{TEXT_START}{phonemes}{TEXT_END}\nassistant:{SPEECH_START}"
+    def read(self, written: str) -> list[int]:
+        asked = f"user: Convert the text to speech:{TEXT_START}{written}{TEXT_END}\nassistant:{SPEECH_START}"
         return self.tokenizer(asked)["input_ids"]
 
 
@@ -68,7 +58,7 @@ def load_reader(folder: Path, codes: int) -> NeuTTSReader:
     first = first_code(tokenizer, folder, "<|speech_{}|>", codes, marks, "NeuTTS", "a NeuTTS Air or Nano")
     *said, end = tokenizer.convert_tokens_to_ids(list(marks))
     reader = NeuTTSReader(tokenizer, first, end)
-    ids = reader._read("ə")
+    ids = reader.read("ə")
     # A tokenizer that cuts the marks into pieces, or that closes every text, would make the model babble.
     if [i for i in ids if i in said] != said or ids[-1] != said[-1]:
         raise AssetError(f"The tokenizer in {folder} does not read NeuTTS's marks as they are written.")
@@ -84,18 +74,3 @@ def licence_of(folder: Path) -> str:
     except Exception:  # no card, or none that can be read
         stated = None
     return APACHE if str(stated).lower() == APACHE.lower() else OPEN
-
-
-def _words(text: str) -> str:
-    """Spoken words in lower case; nothing of what the tokenizer would read as a mark or a speech code is left of them."""
-    words = normalise(plain_words(text)).lower()
-    if text and not any(c.isalpha() for c in words):
-        raise wordless(text)
-    return words
-
-
-def _phonemes(text: str) -> str:
-    """Phonemes with a space between words, closed by a punctuation mark: in its authors' recipe every text had one."""
-    words = _words(text)
-    closed = words if not words or words.endswith(tuple(PUNCTUATION)) else words + "."
-    return "".join(f"{symbol} " if symbol in tuple(PUNCTUATION) else symbol for symbol in espeak_phonemes(closed)).strip()

@@ -7,7 +7,7 @@ moment, so that the attention that reads the text is local. The moments come fro
 the speed of the reference voice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.text.reading import PUNCTUATION, WORD_BREAK, normalise, phonemise, wordless
+from pcg.text.reading import PUNCTUATION, WORD_BREAK, normalise, phonemise, spoken_length, wordless
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -61,14 +61,6 @@ class Reference:
 
     text: str
     codes: Tensor
-
-
-def codes_at_pace(of: Callable[[str], float], text: str, reference: Reference | None) -> float:
-    """How many codes `text` will probably take, where `of` tells it for the usual pace: at that of the reference, if there is
-    one that speaks."""
-    if reference is None or not len(reference.codes):
-        return of(text)
-    return of(text) * len(reference.codes) / max(1.0, of(reference.text))
 
 
 class PromptReader(Protocol):
@@ -160,6 +152,48 @@ class PhonemeReader:
     def _pace(self, reference: Sequence[int], codes: Tensor) -> float:
         """How long the reference takes, where 1 is the usual."""
         return len(codes) / max(1.0, self.expected_tokens(reference))
+
+
+CONTEXT = 2048
+"""Ids that a sequence of LLaSA or NeuTTS had in training: prompt and speech together."""
+TOKENS_PER_CHARACTER = 3.3
+"""Read English is about 15 characters of spelled-out words a second, and a second is 50 codes."""
+
+
+@dataclass(frozen=True)
+class TokenizerReader:
+    """Turns text into the prompt of a language model that was taught to speak: the tokenizer's ids of the text between marks,
+    and the codes behind them. A reference may be empty.
+
+    A family says which plain `words` a text has, how they are `written` for the model, and what ids those are (`read`).
+    """
+
+    tokenizer: "PreTrainedTokenizerFast"
+    first_code: int
+    end: int
+    chunk_tokens: int = 500
+
+    def words(self, text: str) -> str:
+        raise NotImplementedError
+
+    def written(self, text: str) -> str:
+        return self.words(text)
+
+    def read(self, written: str) -> list[int]:
+        raise NotImplementedError
+
+    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        usual = TOKENS_PER_CHARACTER * spoken_length(self.words(text))
+        if reference is None or not len(reference.codes):
+            return usual
+        return usual * len(reference.codes) / max(1.0, TOKENS_PER_CHARACTER * spoken_length(self.words(reference.text)))
+
+    def prompt(self, text: str, reference: Reference) -> Prompt:
+        return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
+
+    def learned(self, text: str, reference: Reference) -> Prompt:
+        ids = self.read(f"{self.written(reference.text)} {self.written(text)}".strip())
+        return Prompt.counted(torch.cat([torch.tensor(ids, dtype=torch.int64), reference.codes.long() + self.first_code]))
 
 
 def read_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from pcg.cli import main
-from pcg.settings import Settings, allowed, is_numeric
+from pcg.settings import Settings, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
 
 REQUIRED = {
@@ -239,4 +239,4 @@ def test_the_options_of_a_take_are_the_fields_of_settings(capsys):
     for name, field in Settings.model_fields.items():
         assert f"--{name.replace('_', '-')}" in said
         assert field.description in said
-        assert name in ("method", "lookahead") or is_numeric(name) is False or allowed(name)[2:] in said
+        assert name in ("method", "lookahead") or is_numeric(name) is False or Settings.allowed(name)[2:] in said

@@ -16,8 +16,8 @@ from pcg.saved_take import Origin
 from pcg.synthesis import voice as voices
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.text.llasa import CONTEXT, LlasaReader, load_reader
-from pcg.text.prompt import Reference
+from pcg.text.llasa import LlasaReader, load_reader
+from pcg.text.prompt import CONTEXT, Reference
 
 OWN = Reference("", torch.empty(0, dtype=torch.int64))
 # The bytes of the template and of "Ab Hello, one.", between Llama 3's marks (256 .. 260) and LLaSA's (263 .. 265); then codes.

@@ -15,8 +15,8 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, load_llama
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
-from pcg.text.neutts import APACHE, CONTEXT, OPEN, NeuTTSReader, licence_of, load_reader
-from pcg.text.prompt import Reference
+from pcg.text.neutts import APACHE, OPEN, NeuTTSReader, licence_of, load_reader
+from pcg.text.prompt import CONTEXT, Reference
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 OWN = Reference("", torch.empty(0, dtype=torch.int64))

@@ -25,7 +25,7 @@ def costs(ar, fixed, more, most=8):
     counts = range(1, most + 1)
     draft = {n: n * more / 2 for n in counts}
     verify = {n: fixed + n * more / 2 for n in counts}
-    return RoundCosts(ar, draft, verify, dict.fromkeys(counts, 0.0), {n: fixed + n * more for n in counts}, ar)
+    return RoundCosts(ar, draft, verify, {n: fixed + n * more for n in counts}, ar)
 
 
 def test_real_rounds_are_timed_by_lookahead(synthesizer):
@@ -87,7 +87,7 @@ def test_the_bound_is_that_of_leviathan_for_a_free_verification():
     alpha, lookahead, c = 0.6, 3, 0.1
     length = (1 - alpha ** (lookahead + 1)) / (1 - alpha)
     wanted = length / (lookahead * c + 1)
-    free, dear = (RoundCosts(2.0, {3: 3 * 0.2}, {3: verify}, {3: 0.0}, {3: 0.0}, 2.0) for verify in (2.0, 3.0))
+    free, dear = (RoundCosts(2.0, {3: 3 * 0.2}, {3: verify}, {3: 0.0}, 2.0) for verify in (2.0, 3.0))
     assert free.bound(length, lookahead) == pytest.approx(wanted)
     assert dear.bound(length, lookahead) < wanted
 
