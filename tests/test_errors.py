@@ -5,8 +5,9 @@ import re
 
 import pytest
 
+from explorers.shared.readout import failure_html
 from pcg import errors
-from pcg.errors import InputError, log_unexpected, unexpected
+from pcg.errors import InputError, PCGError, counted, log_unexpected, unexpected
 
 
 @pytest.fixture
@@ -58,3 +59,12 @@ def test_an_error_says_the_same_in_another_process():
     error = InputError("theta", object(), "a number from 0 to 1")
     there = pickle.loads(pickle.dumps(error))
     assert (type(there), there.field, str(there)) == (InputError, "theta", str(error))
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (1024, "1,024 tokens")])
+def test_one_thing_has_no_plural(number, words):
+    assert counted(number, "token") == words
+
+
+def test_a_failure_tells_its_reason_as_text():
+    assert "&lt;b&gt; could not be read." in failure_html(PCGError("<b> could not be read."))

@@ -95,13 +95,6 @@ def test_the_other_of_a_pair_stands_in_the_same_places(synthesizer: Synthesizer,
     assert not np.array_equal(first.samples, second.samples)
 
 
-def test_a_token_that_stands_alone_replaces_itself_only(synthesizer: Synthesizer, speaker: Reference, take: Take) -> None:
-    token = take.tokens[2]
-    heard = in_context(synthesizer, take.tokens, synthesizer.groups(1.0), token, speaker)
-    assert heard.positions == tuple(i for i, other in enumerate(take.tokens) if other == token)
-    assert np.array_equal(heard.samples, take.audio)
-
-
 def test_without_a_member_there_is_nothing_to_hear(synthesizer: Synthesizer, speaker: Reference) -> None:
     heard = in_context(synthesizer, [1, 2, 3], synthesizer.groups(1.0), 4, speaker)
     assert (heard.positions, len(heard.samples)) == ((), 0)

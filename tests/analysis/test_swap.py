@@ -93,22 +93,6 @@ def test_where_every_token_stands_alone_nothing_changes(synthesizer: Synthesizer
     assert (found.tokens, found.positions, found.share, found.mean_group_size) == (take.tokens, (), 0.0, 1.0)
 
 
-def test_in_a_voice_the_replacements_are_members_that_the_corpus_used(synthesizer: Synthesizer, take: Take) -> None:
-    usable, groups = synthesizer.voice.usage > 0, synthesizer.groups(THETA)
-    found = swap(take.tokens, groups, Swap(THETA), usable, torch.Generator().manual_seed(1))
-    assert found.positions
-    for i in found.positions:
-        members = groups.members_of(int(groups.group_of_centre[take.tokens[i]])).tolist()
-        assert found.tokens[i] in members
-        assert bool(usable[found.tokens[i]])
-    assert len(synthesizer.decode(list(found.tokens), synthesizer.voice.references["one"])) == len(take.audio)
-
-
-def test_an_empty_utterance_stays_empty(groups: Groups) -> None:
-    found = done([], groups)
-    assert (found.tokens, found.positions, found.share, found.mean_group_size) == ((), (), 0.0, 0.0)
-
-
 @pytest.mark.parametrize("token", [-1, 6, 7])
 def test_what_is_no_speech_code_is_refused(groups: Groups, token: int) -> None:
     with pytest.raises(InputError, match="a speech code from 0 to 5"):

@@ -1,6 +1,5 @@
 """A file is whole or not there, however its writer ends; and nothing is left beside it for long."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -138,13 +137,3 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
     write_json(link, {})
     assert link.is_symlink()
     assert target.read_text() == "{}\n"
-
-
-def test_errors_of_other_kinds_pass(tmp_path):
-    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "a"):
-        1 / 0  # noqa: B018
-    with pytest.raises(PCGError, match="of mine"), replacing(tmp_path / "a"):
-        raise PCGError("a sentence of mine.")
-    with pytest.raises(PCGError, match="a cannot be written \\(Permission denied\\)"), replacing(tmp_path / "a"):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    assert not list(tmp_path.iterdir())

@@ -8,7 +8,6 @@ from pcg.errors import InputError
 from pcg.groups.atlas import Atlas, build_atlas
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
-from tests.damage import cut_in_half
 
 CODES, K = 150, 6
 
@@ -69,20 +68,6 @@ def test_a_shipped_map_is_read_and_nothing_is_written(embedding, atlas, tmp_path
     found = load_or_build_atlas(lists, embedding, None, cache, shipped, k=K)
     assert torch.equal(found.x, atlas.x)
     assert not cache.exists()
-
-
-def test_a_damaged_shipped_map_is_left_alone_and_made_again_in_the_cache(embedding, atlas, tmp_path):
-    lists, shipped, cache = build_neighbours(embedding, 0.6), tmp_path / "voice", tmp_path / "cache"
-    load_or_build_atlas(lists, embedding, None, shipped, k=K)
-    (file,) = shipped.iterdir()
-    cut_in_half(file)
-    damaged = file.read_bytes()
-    for _ in range(2):
-        with pytest.warns(UserWarning, match=f"{file.name} in {shipped} cannot be used"):
-            found = load_or_build_atlas(lists, embedding, None, cache, shipped, k=K)
-        assert torch.equal(found.x, atlas.x)
-    assert file.read_bytes() == damaged
-    assert [path.name for path in cache.iterdir()] == [file.name]
 
 
 def test_lists_of_another_embedding_are_refused(embedding):

@@ -103,13 +103,3 @@ def test_sets_that_are_not_symmetric_are_held_both_ways():
     assert groups.groups_of(0).tolist() == [0, 2]
     assert groups.groups_of(1).tolist() == [0, 1, 2]
     assert groups.groups_of(3).tolist() == []
-
-
-def test_thetas_do_not_disturb_one_another():
-    neighbours = lists(5, 80, 3)
-    thetas = [0.1, 0.4, 0.8]
-    together = [neighbours.groups_at(theta) for theta in thetas]
-    alone = [lists(5, 80, 3).groups_at(theta) for theta in thetas]
-    for one, other in zip(together, alone, strict=True):
-        assert torch.equal(one.members, other.members)
-        assert torch.equal(one.count, other.count)

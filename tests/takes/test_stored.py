@@ -100,6 +100,7 @@ def test_other_weights_are_another_origin(tiny_voice_folder: Path, synthesizer: 
         ({"origin": {"model": "m"}}, "digest"),
         ({"origin": {"model": "m", "digest": "0" * 63, "device": "cpu", "app": "1"}}, "digest"),
         ({"origin": {"model": "m", "digest": "0" * 64, "device": "/dev/sda", "app": "1"}}, "device"),
+        *(({"origin": ORIGIN.model_dump() | {"licence": each}}, "licence") for each in (7, None, "MIT\nGPL", "<b>", "x" * 41)),
         ({"reference": "/etc/passwd"}, "reference"),
         ({"streamed": 1}, "streamed"),
         ({"x" * 9000: 1}, "xxx"),

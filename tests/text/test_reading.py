@@ -48,14 +48,6 @@ def test_a_long_word_takes_no_long_time(text):
     assert all(len(word) <= 31 for word in normalise(text).split())
 
 
-def test_phonemes_are_told_apart_and_closed_by_punctuation():
-    cat, dog = phonemise("The cat sat."), phonemise("The dog sat.")
-    assert cat != dog
-    assert cat[-1] == "."
-    assert phonemise("cat") == [s for s in phonemise("cat") if s.strip()]
-    assert "ˈæ" in cat
-
-
 def test_letters_that_nobody_reads_are_named_and_left_out():
     assert unread("Two words 日本 in between.") == "日本"
     assert unread("The café was naïve.") == ""
@@ -79,15 +71,6 @@ def test_the_limits_are_what_the_page_and_the_documents_say():
     assert check_text(prose) == prose
     with pytest.raises(InputError, match=r"text is '5,001 characters', but must be 1 to 5,000 characters\."):
         check_text("x" * 5_001)
-
-
-def test_a_page_of_a_report_is_not_too_long():
-    text = (
-        "Revenue was $12.5 million for the quarter ended March 31, 2024, up 14% from $10.9 million. Costs rose 7.3% to $8.2 "
-        "million. Mr. Smith, 54, who joined in 1998, said at 9:30 that 2025 would bring 120 new jobs, 45 of them in the U.S. "
-    )
-    assert len(text) > 200
-    assert check_text(filled(text, 4_300))
 
 
 def words_in(text):
