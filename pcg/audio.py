@@ -65,7 +65,13 @@ def _read(path: Path, longest_seconds: float) -> tuple[np.ndarray, int]:
         rate = file.samplerate
         if not RATES[0] <= rate <= RATES[1]:
             raise InputError("sample rate", rate, f"{RATES[0]} to {RATES[1]} Hz")
-        return _mono(file, int(longest_seconds * rate)), rate
+        frames = int(longest_seconds * rate)
+        # The mean of the channels, or the first where the others cancel it.
+        mono, energy, first = _mixed(file, frames, lambda block: block.mean(axis=1))
+        if energy < CANCELLED * first:
+            file.seek(0)
+            mono, *_ = _mixed(file, frames, lambda block: block[:, 0])
+        return mono, rate
 
 
 def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int]:
@@ -88,18 +94,9 @@ def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int
             raise refused from error
 
 
-def _mono(file: soundfile.SoundFile, frames: int) -> np.ndarray:
-    """The mean of the channels, or the first where the others cancel it. Block by block: a small file can unpack to very many
-    channels of silence."""
-    mono, energy, first = _mixed(file, frames, lambda block: block.mean(axis=1))
-    if energy < CANCELLED * first:
-        file.seek(0)
-        mono, *_ = _mixed(file, frames, lambda block: block[:, 0])
-    return mono
-
-
 def _mixed(file: soundfile.SoundFile, frames: int, mix: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
-    """One channel of at most `frames` samples, its energy, and that of the first channel."""
+    """One channel of at most `frames` samples, its energy, and that of the first channel. Block by block: a small file can
+    unpack to very many channels of silence."""
     mono, count, energies = np.zeros(min(frames, file.frames), np.float32), 0, np.zeros(2)
     for block in file.blocks(max(1, BLOCK_SAMPLES // file.channels), frames=len(mono), dtype="float32", always_2d=True):
         part = mono[count : count + len(block)]

@@ -5,7 +5,7 @@ from an older one, so a rejected draft leaves no trace in it.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -29,17 +29,6 @@ def probabilities(logits: Tensor, temperature: float) -> Tensor:
         rows = np.ascontiguousarray(logits.numpy().reshape(-1, logits.shape[-1]))
         return torch.from_numpy(soften_rows(rows, temperature)).view(logits.shape)
     return (logits.float() / temperature).softmax(dim=-1)
-
-
-def penalised(logits: Tensor, spoken: Collection[int], penalty: float) -> Tensor:
-    """Divide the positive `logits [..., V]` of `spoken` tokens by `penalty` and multiply the negative ones (arXiv 1909.05858,
-    section 4.1)."""
-    if penalty == 1 or not spoken:
-        return logits
-    index = torch.tensor(sorted(spoken), dtype=torch.int64, device=logits.device)
-    values, changed = logits[..., index], logits.clone()
-    changed[..., index] = torch.where(values > 0, values / penalty, values * penalty)
-    return changed
 
 
 def truncated(weights: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -133,7 +122,11 @@ class Plain:
 
     def warp(self, logits: Tensor) -> Warped:
         """As in `SamplerState`, and for `logits [..., V]` of any shape."""
-        weights = probabilities(penalised(logits, self.spoken, self.penalty), self.temperature).cpu()
+        if self.remembers and self.spoken:  # arXiv 1909.05858, section 4.1
+            index = torch.tensor(sorted(self.spoken), dtype=torch.int64, device=logits.device)
+            values, logits = logits[..., index], logits.clone()
+            logits[..., index] = torch.where(values > 0, values / self.penalty, values * self.penalty)
+        weights = probabilities(logits, self.temperature).cpu()
         whole = self.top_k == 0 and self.top_p >= 1
         return Warped(weights if whole else truncated(weights, self.top_k, self.top_p))
 

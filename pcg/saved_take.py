@@ -72,14 +72,6 @@ class Origin(Checked):
 
     model_config = ConfigDict(regex_engine="python-re")  # DRAFTS looks ahead
 
-    def differs(self, other: "Origin", name: str) -> bool:
-        """Compare a field of two origins; of digests as many digits as both have."""
-        own, others = getattr(self, name), getattr(other, name)
-        if name == "digest":
-            known = min(len(own), len(others))
-            own, others = own[:known], others[:known]
-        return own != others
-
     @classmethod
     def of(cls, voice: "Voice") -> "Origin":
         """Read every file of the voice: a few tenths of a second for the embedded one."""
@@ -133,7 +125,10 @@ class Stored(Checked):
             "draft": "another draft",
             "precision": "products of another precision",
         }
-        told = [f"It was made with {what}." for name, what in made.items() if self.origin.differs(origin, name)]
+        ours, theirs = self.origin.model_dump(), origin.model_dump()
+        digits = min(len(self.origin.digest), len(origin.digest))  # a link keeps the first ones
+        ours["digest"], theirs["digest"] = ours["digest"][:digits], theirs["digest"][:digits]
+        told = [f"It was made with {what}." for name, what in made.items() if ours[name] != theirs[name]]
         if self.reference is not None:
             told.append("Its voice came from a recording, which is not stored: bring the same recording.")
         return tuple(told)

@@ -1,7 +1,7 @@
 """Finite scalar quantization (Mentzer et al., arXiv 2309.15505): one codebook without a codebook."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -183,9 +183,6 @@ class CodecConfig:
     wave_width: int = 256
     wave_depth: int = 4
     pitch_width: int = 192
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 class EmbeddedCodec(nn.Module):

@@ -74,20 +74,16 @@ def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: in
     similarity[full] = neighbours.similarity.numpy()[places]
     short = np.flatnonzero(np.isin(tokens, full, invert=True))
     if len(short) and len(tokens) > 1:
-        found, values = _search(unit, short, min(k, len(tokens) - 1))
+        import faiss
+
+        most = min(k, len(tokens) - 1)
+        values, found = faiss.knn(unit[short], unit, most + 1, metric=faiss.METRIC_INNER_PRODUCT)
+        # Itself goes last, wherever among its equals it was found, and is cut off with the last column.
+        others = (found == short[:, None]).argsort(axis=1, kind="stable")[:, :most]
+        found, values = np.take_along_axis(found, others, 1), np.take_along_axis(values, others, 1)
         nearest[tokens[short], : found.shape[1]] = tokens[found]
         similarity[tokens[short], : found.shape[1]] = values
     return nearest, similarity
-
-
-def _search(unit: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k rows of `unit` nearest to each of `rows`, other than itself, and their cosines."""
-    import faiss
-
-    values, found = faiss.knn(unit[rows], unit, k + 1, metric=faiss.METRIC_INNER_PRODUCT)
-    # Itself goes last, wherever among its equals it was found, and is cut off with the last column.
-    others = (found == rows[:, None]).argsort(axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(found, others, 1), np.take_along_axis(values, others, 1)
 
 
 def _principal_plane(unit: Tensor, seed: int) -> Tensor:

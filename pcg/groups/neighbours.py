@@ -31,13 +31,6 @@ def halves(ranks: np.ndarray) -> np.ndarray:
     return np.where(ranks < 0, -(2**15) - ranks, ranks).astype(np.int16).view(np.float16)
 
 
-def lowest_rank_above(threshold: float) -> int:
-    """The rank of the least float16 that exceeds `threshold` (a number from -1 to 1), which is not rounded."""
-    nearest = np.float16(threshold)
-    above = nearest if float(nearest) > threshold else np.nextafter(nearest, np.float16(2))
-    return int(ranks(np.array([above]))[0])
-
-
 MAX_PAIRS = 2**25
 # The share of them that a sample may promise: lists that turn out too long are refused.
 AIM = 0.8
@@ -58,23 +51,6 @@ class Neighbours:
     indptr: Tensor
     neighbours: Tensor
     similarity: Tensor
-
-    @classmethod
-    def from_pairs(
-        cls, floor: float, vocabulary: int, first: np.ndarray, second: np.ndarray, similarity: np.ndarray
-    ) -> "Neighbours":
-        """Build from pairs of different tokens, each pair once: two arrays of tokens (int32) and one of float16."""
-        every = np.arange(vocabulary, dtype=np.int32)
-        own = every.astype(np.int64) << TOKEN_BITS + SIMILARITY_BITS | every
-        keys = np.concatenate([_keys(first, second, similarity), _keys(second, first, similarity), own])
-        sizes = np.bincount(first, minlength=vocabulary) + np.bincount(second, minlength=vocabulary) + 1
-        # One number an entry sorts many times faster than four keys.
-        keys.sort()
-        columns = (keys & 2**TOKEN_BITS - 1).astype(np.int32)
-        values = halves(2**15 - (keys >> TOKEN_BITS & 2**SIMILARITY_BITS - 1).astype(np.int32))
-        indptr = row_starts(torch.from_numpy(sizes))
-        values[indptr[:-1].numpy()] = 1
-        return cls(floor, indptr, torch.from_numpy(columns), torch.from_numpy(values))
 
     @property
     def vocabulary(self) -> int:
@@ -106,7 +82,10 @@ class Neighbours:
         compared as the float64 it is: rounded, it could land on a similarity.
         """
         indptr, bits, running = self.indptr.numpy(), self.similarity.numpy().view(np.int16), self._running_names
-        sizes = prefix_sizes(indptr, bits, lowest_rank_above(min(self._checked(theta), 1.0)))
+        threshold = min(self._checked(theta), 1.0)
+        nearest = np.float16(threshold)
+        above = nearest if float(nearest) > threshold else np.nextafter(nearest, np.float16(2))
+        sizes = prefix_sizes(indptr, bits, int(ranks(np.array([above]))[0]))
         rows = Rows(indptr[:-1], sizes, self.neighbours.numpy())
         return Groups.from_rows(theta, rows, rows, running[rows.starts + sizes] - running[rows.starts])
 
@@ -160,7 +139,18 @@ def build_neighbours(
             raise InputError("floor", floor, f"high enough to leave at most {MAX_PAIRS:,} pairs of similar tokens")
         blocks.append(block)
     first, second, similarity = map(np.concatenate, zip(*blocks, strict=True))
-    return Neighbours.from_pairs(floor, len(features) + 1, tokens[first], tokens[second], similarity)
+    first, second, vocabulary = tokens[first], tokens[second], len(features) + 1
+    every = np.arange(vocabulary, dtype=np.int32)
+    own = every.astype(np.int64) << TOKEN_BITS + SIMILARITY_BITS | every
+    keys = np.concatenate([_keys(first, second, similarity), _keys(second, first, similarity), own])
+    # One number an entry sorts many times faster than four keys.
+    keys.sort()
+    columns = (keys & 2**TOKEN_BITS - 1).astype(np.int32)
+    values = halves(2**15 - (keys >> TOKEN_BITS & 2**SIMILARITY_BITS - 1).astype(np.int32))
+    sizes = np.bincount(first, minlength=vocabulary) + np.bincount(second, minlength=vocabulary) + 1
+    indptr = row_starts(torch.from_numpy(sizes))
+    values[indptr[:-1].numpy()] = 1
+    return Neighbours(floor, indptr, torch.from_numpy(columns), torch.from_numpy(values))
 
 
 def affordable_floor(features: Tensor, floor: float, eligible: Tensor | None = None) -> float:

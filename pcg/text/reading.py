@@ -228,7 +228,9 @@ def _g2p() -> "G2P":
 def _normalise(text: str) -> str:
     text = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", text)
     text = "".join(unicodedata.normalize("NFKD", c) if c in "½¼¾" or "⅐" <= c <= "⅞" else c for c in text).replace("⁄", "/")
-    text = _measures(text)
+    # Feet and inches, before quotation marks are dropped.
+    text = re.sub(r"\b(\d+)['′’]\s?(\d+)(?:[\"″”]|'')", r"\1 foot \2", text)
+    text = re.sub(r"\b(\d+)[\"″]", r"\1 inches", text)
     for sign, words in _WORDS.items():
         text = text.replace(sign, words)
     for pattern, words in _RESPELLED.items():
@@ -237,13 +239,8 @@ def _normalise(text: str) -> str:
     text = re.sub(r"[\[\](){}]+", ", ", re.sub(r"\(\)", "", text))
     text = "".join(c for c in text if not c.isalpha() or "LATIN" in unicodedata.name(c, ""))
     # The G2P's time grows with the cube of a word's length.
-    return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda m: " ".join(_every(m[0], _LONGEST_WORD // 2)), text)
-
-
-def _measures(text: str) -> str:
-    """Feet and inches, before quotation marks are dropped."""
-    text = re.sub(r"\b(\d+)['′’]\s?(\d+)(?:[\"″”]|'')", r"\1 foot \2", text)
-    return re.sub(r"\b(\d+)[\"″]", r"\1 inches", text)
+    part = re.compile(rf".{{1,{_LONGEST_WORD // 2}}}")
+    return re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda m: " ".join(part.findall(m[0])), text)
 
 
 def _addresses(text: str) -> str:
@@ -317,7 +314,3 @@ def _cardinal(number: int) -> str:
 def _roman(figure: str) -> int:
     values = [_ROMAN[c] for c in figure.lower()]
     return sum(-v if v < max(values[i:]) else v for i, v in enumerate(values))
-
-
-def _every(word: str, count: int) -> list[str]:
-    return [word[i : i + count] for i in range(0, len(word), count)]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -32,7 +33,7 @@ def write_voice(
     """Write everything that a Voice is made of; files that are there are replaced one by one."""
     write_model(folder / "target", target)
     write_model(folder / "draft", draft)
-    write_json(folder / "codec" / "config.json", codec.config.as_dict())
+    write_json(folder / "codec" / "config.json", asdict(codec.config))
     _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
     _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
     card = {

@@ -95,11 +95,6 @@ def test_the_other_of_a_pair_stands_in_the_same_places(synthesizer: Synthesizer,
     assert not np.array_equal(first.samples, second.samples)
 
 
-def test_without_a_member_there_is_nothing_to_hear(synthesizer: Synthesizer, speaker: Reference) -> None:
-    heard = in_context(synthesizer, [1, 2, 3], synthesizer.groups(1.0), 4, speaker)
-    assert (heard.positions, len(heard.samples)) == ((), 0)
-
-
 def test_one_gain_for_all_keeps_them_below_full_scale_and_their_levels_apart() -> None:
     loud, soft = guarded([tone(1.0), tone(0.5)])
     assert np.abs(loud.samples).max() == pytest.approx(FULL_PEAK, abs=1e-3)

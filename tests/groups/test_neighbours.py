@@ -52,12 +52,6 @@ def test_membership_is_symmetric_even_at_a_similarity(built):
         assert len(pairs) > CODES + 1
 
 
-def test_the_threshold_itself_is_outside(built):
-    tokens, similarity = built.of(5)
-    groups = built.groups_at(float(similarity[3]))
-    assert groups.members_of(int(groups.group_of_centre[5])).tolist() == sorted(tokens[similarity > similarity[3]].tolist())
-
-
 def test_lists_begin_with_the_token_and_descend(built):
     for token in range(CODES + 1):
         tokens, similarity = built.of(token)

@@ -105,12 +105,6 @@ def test_a_file_whose_recorder_was_stopped_is_read(tmp_path):
     assert len(load_audio(path, RATE)) == pytest.approx(2 * RATE, abs=100)
 
 
-def test_the_noise_of_a_microphone_is_no_speech(tmp_path):
-    soundfile.write(tmp_path / "faint.wav", np.random.default_rng(0).normal(0, 0.0005, 3 * RATE), RATE, subtype="FLOAT")
-    with pytest.raises(InputError, match=r"0\.0 seconds of speech"):
-        read(tmp_path / "faint.wav")
-
-
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs the program ffmpeg")
 @pytest.mark.parametrize("suffix", ["m4a", "webm", "mp4"])
 def test_what_phones_and_browsers_record_is_read_through_ffmpeg(tmp_path, suffix):
@@ -156,6 +150,7 @@ def test_what_is_too_short_too_long_or_silent_is_one_sentence(tmp_path):
         ("short.wav", voiced(0.4), "0.4 seconds of speech"),
         ("long.wav", voiced(16), "1 to 15 seconds of speech"),
         ("silent.wav", silence(3), "0.0 seconds of speech"),
+        ("faint.wav", np.random.default_rng(0).normal(0, 0.0005, 3 * RATE), "0.0 seconds of speech"),
         ("endless.wav", voiced(70), "60.0 seconds of speech"),
     ):
         soundfile.write(tmp_path / name, samples, RATE, subtype="FLOAT")

@@ -9,7 +9,6 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.analysis.whatif import follow
-from pcg.bench.engine import against_generate, compare_methods
 from pcg.cli import main
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import Grid
@@ -160,20 +159,6 @@ def test_what_if_needs_a_draft(synthesizers: dict[str, Synthesizer]) -> None:
     synthesizer = synthesizers["none"]
     with pytest.raises(InputError, match="draft is 'none'"):
         follow(synthesizer, synthesizer.take(WORDS, Settings("ar", seed=1), "one"))
-
-
-def test_benches_measure_whatever_drafts(
-    synthesizers: dict[str, Synthesizer], tiny_voice_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pcg.bench.engine.TOKENS", 6)
-    for choice in ("auto", "layers:0,2"):
-        theirs = against_generate(synthesizers[choice].voice, tiny_voice_folder, "hello", "one", Settings(), 1, choice)
-        assert min(theirs.values()) > 0
-    rows = compare_methods(synthesizers["layers:0,2"], WORDS, Settings(seed=1), "one", 1)
-    assert rows["ar"]["bound"] is None
-    assert rows["pcg"]["bound"] > 0
-    assert 0 <= rows["pcg"]["acceptance_rate"] <= 1
-    assert set(compare_methods(synthesizers["none"], "hello", Settings(), "one", 1)) == {"ar"}
 
 
 def test_the_command_line_names_the_draft_and_says_what_it_is(

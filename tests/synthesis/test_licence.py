@@ -130,15 +130,6 @@ def test_without_the_wanted_model_the_page_stays_up_and_says_why(
     assert opened == [f"{told} The embedded voice is used instead."]
 
 
-def test_a_damaged_folder_is_no_reason_to_be_down(
-    tiny_voice_folder: Path, tmp_path: Path, opened: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "voice.json").write_bytes((tiny_voice_folder / "voice.json").read_bytes()[:-9])
-    assert app.main(["--model", str(tmp_path)]) == 0
-    assert "damaged" in opened[0]
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 def test_without_any_voice_there_is_no_page(
     opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

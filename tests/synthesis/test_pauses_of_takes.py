@@ -85,11 +85,6 @@ def test_a_take_with_pauses_is_read_again(synthesizer: Synthesizer, monkeypatch:
         follow(synthesizer, take)
 
 
-def test_a_bad_pause_is_refused_before_anything_is_said(synthesizer: Synthesizer) -> None:
-    with pytest.raises(InputError, match="pause is"):
-        next(synthesizer.speak("hello [pause:9]", SETTINGS, "one"))
-
-
 @pytest.mark.parametrize("family", ["llasa", "neutts"])
 def test_every_reader_leaves_pauses_out(request: pytest.FixtureRequest, family: str) -> None:
     speaking: Synthesizer = request.getfixturevalue(family)

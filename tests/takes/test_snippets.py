@@ -59,22 +59,16 @@ def argv_of(snippet: str) -> list[str]:
     return run.stdout.decode().split("\0")[:-1]
 
 
-@pytest.mark.parametrize(("text", "settings"), zip(TEXTS, SETTINGS, strict=True))
-def test_the_python_lines_say_the_same_tokens_and_samples(model: str, text: str, settings: Settings) -> None:
-    stored, tokens, expected = said(model, text, settings)
+@pytest.mark.parametrize(
+    ("text", "settings", "stream"), [*zip(TEXTS, SETTINGS, [False] * 4, strict=True), (TEXTS[0], SETTINGS[0], True)]
+)
+def test_the_python_lines_say_the_same_tokens_and_samples(model: str, text: str, settings: Settings, stream: bool) -> None:
+    stored, tokens, expected = said(model, text, settings, stream)
     names: dict[str, object] = {}
     exec(compile(python_snippet(stored, model), "snippet", "exec"), names)
     assert names["take"].tokens == tokens
     assert np.array_equal(samples("speech.wav"), expected)
     assert read_stored(Path("speech.wav")) == stored
-
-
-def test_the_python_lines_repeat_a_streamed_take_in_pieces(model: str) -> None:
-    stored, tokens, expected = said(model, TEXTS[0], SETTINGS[0], stream=True)
-    names: dict[str, object] = {}
-    exec(compile(python_snippet(stored, model), "snippet", "exec"), names)
-    assert names["take"].tokens == tokens
-    assert np.array_equal(samples("speech.wav"), expected)
 
 
 @pytest.mark.skipif(BASH is None, reason="no bash on this computer")

@@ -55,9 +55,3 @@ def test_a_pause_is_no_word_for_readers_and_judges():
     assert comparable("Hello, [pause:1] you.") == "hello you"
     found = word_errors("The sun [pause:0.5] was warm. [pause:5]", "the sun was warm")
     assert (found.errors, found.length) == (0, 4)
-
-
-def test_pauses_stand_where_they_are_written():
-    text = "[pause:1][pause:2] One. Two. [pause:0.5]\nthree [pause:5]"
-    assert list(at_pauses(text)) == [1.0, 2.0, "One. Two.", 0.5, "three", 5.0]
-    assert list(at_pauses("One. Two.")) == ["One. Two."]
