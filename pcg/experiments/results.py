@@ -99,6 +99,8 @@ COLUMNS: dict[str, Callable[[Result], float | None]] = {
     # Utterances that are too short for the detector have no spoof, and are not counted.
     "spoof": lambda r: r.spoof or 0.0,
     "spoofed": lambda r: r.spoof is not None,
+    "distillmos": lambda r: r.distillmos or 0.0,
+    "distilled": lambda r: r.distillmos is not None,
     # Over the tokens of utterances that the target read again.
     "nll": lambda r: r.nats or 0.0,
     "read": lambda r: 0 if r.nats is None else len(r.tokens),
@@ -330,6 +332,7 @@ RATIOS = {
     "similarity": ("similarity", "count"),
     "dnsmos": ("dnsmos", "count"),
     "spoof": ("spoof", "spoofed"),
+    "distillmos": ("distillmos", "distilled"),
     "nll": ("nll", "read"),
     "acceptance_rate": ("accepted", "drafted"),
     "mel_distance": ("mel_distance", "count"),

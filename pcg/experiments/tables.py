@@ -138,6 +138,7 @@ LOST = of("more than half wrong %", "lost", 1, 100)
 TAIL = of("WER % of the worst 5 %, from", "wer_p95", 0, 100), of("worst WER %", "wer_worst", 0, 100)
 WER_CHANGE, P = change("WER, points", "wer", by_judge=True), change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
 SPEAKER, DNSMOS, SPOOF = of("speaker", "similarity", 3), of("DNSMOS", "dnsmos", 2), of("spoof %", "spoof", 1, 100)
+MOS = of("DistillMOS", "distillmos", 2), DNSMOS
 NLL, NLL_CHANGE = of("NLL, nats", "nll", 2), change("NLL to AR, nats", "nll", 2, 1)
 LIMIT = of("at the limit %", "hit_limit", 1, 100)
 PCG_NAMES = {"speed-up": "speedup", "WER %": "wer", "CER %": "cer", "speaker": "similarity", "MOS": "mos"}
@@ -244,7 +245,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
         pivot(
             "main", "Words, speaker, sound and speed (PCG Table 1)", results,
             most_heard(by_method(usual, ("original", "codec", "draft", "AR", *METHODS))),
-            (SETTING, N, SPEEDUP, WER, LOST, *TAIL, CER, SPEAKER, DNSMOS, SPOOF, *PCG_PAPER), DIFFERS["main"],
+            (SETTING, N, SPEEDUP, WER, LOST, *TAIL, CER, SPEAKER, *MOS, SPOOF, *PCG_PAPER), DIFFERS["main"],
         ),
         _failures_by_length(results, usual),
         _tradeoff(results, usual),
@@ -351,7 +352,8 @@ def _swap(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | 
     columns = (
         Column("replaced by", words=True, value=lambda row: SWAPS[row.method]),
         Column("theta", 3, value=lambda row: row.condition.swap.theta), size, of("swapped %", "swapped", 1, 100), N, WER_CHANGE,
-        change("CER, points", "cer"), of("speaker, to before", "similarity", 3), change("DNSMOS", "dnsmos", 2, 1),
+        change("CER, points", "cer"), of("speaker, to before", "similarity", 3), change("DistillMOS", "distillmos", 2, 1),
+        change("DNSMOS", "dnsmos", 2, 1),
         of("mel distance, dB", "mel_distance", 1),
     )  # fmt: skip
     theirs = [f"{q.values['swapped']:g} % swapped: {100 * q.values['wer']:+.1f} points" for q in papers.PCG_TABLE_2[1:]]

@@ -122,6 +122,7 @@ class Result:
     loop alone, `wall` all work from text to audio. computed: tokens that the target read, pruned beams included. spoof: mean
     of 1 - P(real), None where no detector fits or the utterance is too short. also_heard: by the further judges. nats:
     -log of the probability of the tokens under the target, None where it did not speak, after a swap, and at the length limit.
+    distillmos: None where its packages are not installed.
     """
 
     tokens: tuple[int, ...]
@@ -146,6 +147,7 @@ class Result:
     spoof: float | None = None
     also_heard: tuple[JudgeTranscript, ...] = ()
     nats: float | None = None
+    distillmos: float | None = None
 
     def by(self, judge: str) -> "Result":
         """Return the result with the words of a further judge, who must have been asked."""

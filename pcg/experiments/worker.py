@@ -28,7 +28,7 @@ from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, JudgeTranscript, Record, Result, Unit, Utterance
 from pcg.files import __version__
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
-from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, cosine, for_judges
+from pcg.metrics.quality import DNSMOS, JUDGE_RATE, DistillMOS, Resemblyzer, cosine, for_judges
 from pcg.models import kernel
 from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, named_rule
@@ -125,6 +125,7 @@ class Worker:
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
+            self._distilled = DistillMOS() if spec.dnsmos and DistillMOS.is_here() else None
         first, *others = self._words.values()
         like = "the reference (a recording, or else the codec's rendering of a known voice)"
         if not all(len(reference.codes) for reference in voice.references.values()):
@@ -136,6 +137,8 @@ class Worker:
         }
         if self._mos:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
+        if self._distilled:
+            self.judges["DistillMOS"] = self._distilled.name
         if self._detectors:
             self.judges["Spoof"] = judge_name(self._detectors)
         kept = {self._method: METHODS_KEPT, self._reference: METHODS_KEPT, self._reference_speaker: METHODS_KEPT}
@@ -168,6 +171,7 @@ class Worker:
                 characters=first.characters,
                 similarity=cosine(self._speaker.embed(heard_audio, JUDGE_RATE), like),
                 dnsmos=self._mos.score(window, JUDGE_RATE) if self._mos else None,
+                distillmos=self._distilled.score(heard_audio, JUDGE_RATE) if self._distilled else None,
                 rounds=len(take.rounds),
                 drafted=take.drafted,
                 accepted=sum(r.accepted for r in take.rounds),

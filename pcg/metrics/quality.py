@@ -1,11 +1,17 @@
-"""Sound as judges hear it, and judges of sound: DNSMOS, a predicted opinion score, and the cosine of speaker embeddings.
+"""Sound as judges hear it, and judges of sound: DNSMOS and DistillMOS, predicted opinion scores, and the cosine of speaker
+embeddings.
 
 By Resemblyzer two utterances of one voice have about .92, a male and a female voice about .62.
 """
 
+import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.util import find_spec
+from io import StringIO
+from types import ModuleType
 
 import numpy as np
 
@@ -82,6 +88,37 @@ class DNSMOS:
         windows = [heard[i * JUDGE_RATE : i * JUDGE_RATE + self.SEGMENT] for i in range(count)]
         raw = [self._session.run(None, {"input_1": window[None]})[0][0][2] for window in windows]
         return float(np.mean(np.polyval(self.CALIBRATION, np.array(raw, dtype=float))))
+
+
+class DistillMOS:
+    """DistillMOS (Stahl and Gamper, arXiv 2502.05356), from 1 to 5: it also hears what is robotic. Optional."""
+
+    def __init__(self) -> None:
+        from importlib.metadata import version
+
+        # It imports torchaudio, of which not every torch has a build, to read files; and prints where its weights lie.
+        for name in ("torchaudio", "torchaudio.transforms"):
+            sys.modules.setdefault(name, ModuleType(name))
+        sys.modules["torchaudio.transforms"].MFCC = getattr(sys.modules["torchaudio.transforms"], "MFCC", None)
+        with redirect_stdout(StringIO()):
+            from distillmos import ConvTransformerSQAModel
+
+            self._model = ConvTransformerSQAModel().eval()
+        self.name = f"DistillMOS (distillmos {version('distillmos')})"
+
+    @staticmethod
+    def is_here() -> bool:
+        """Tell whether its packages are installed: `pip install --no-deps distillmos==0.9.1 xls-r-sqa==0.1.0`."""
+        return bool(find_spec("distillmos") and find_spec("xls_r_sqa"))
+
+    def score(self, samples: np.ndarray, sample_rate: int) -> float:
+        import torch
+
+        heard = for_judges(samples, sample_rate)
+        if not np.any(heard):
+            return WORST_MOS
+        with torch.inference_mode():
+            return float(self._model(torch.from_numpy(heard)[None]))
 
 
 class Resemblyzer:

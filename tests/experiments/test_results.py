@@ -169,6 +169,12 @@ def test_the_tail_is_told_beside_the_mean() -> None:
     assert row.wer.value < 0.11
 
 
+def test_distillmos_is_a_mean_of_those_that_were_judged() -> None:
+    judged = [record(AR, 0, distillmos=4.0), record(AR, 1, distillmos=3.0), record(AR, 2)]
+    assert by_name(judged)["AR"].distillmos.value == 3.5
+    assert by_name(judged[2:])["AR"].distillmos is None
+
+
 def test_a_swap_has_no_speed() -> None:
     swap = Condition("swap", Settings("ar"), swap=Swap(0.5))
     records = [record(AR, 0), record(swap, 0, errors=3, swapped=0.9, mel_distance=4.0)]

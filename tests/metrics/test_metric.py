@@ -1,9 +1,11 @@
 """Every metric through one interface: numbers for a batch."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from pcg.metrics.quality import DNSMOS, WORST_MOS, Resemblyzer, Sample, Similarity, cosine
+from pcg.metrics.quality import DNSMOS, WORST_MOS, DistillMOS, Resemblyzer, Sample, Similarity, cosine
 
 RATE = 16_000
 
@@ -63,3 +65,29 @@ def test_silence_resembles_nobody() -> None:
         silent = judge.embed(np.zeros(length, np.float32), RATE)
         assert silent.shape == voice.shape
         assert cosine(voice, silent) == 0.0
+
+
+@pytest.fixture
+def distilled(tmp_path, monkeypatch):
+    """The optional packages, with a network that answers with the loudness."""
+    (tmp_path / "xls_r_sqa.py").touch()
+    (tmp_path / "distillmos.py").write_text(
+        "import torch\nfrom torchaudio.transforms import MFCC\n\n\n"
+        "class ConvTransformerSQAModel(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return 10 * x.abs().mean(-1, keepdim=True)\n\n\nprint('weights lie here')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0")
+    for name in ("distillmos", "xls_r_sqa", "torchaudio", "torchaudio.transforms"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_distillmos_is_asked_where_it_is_installed(distilled: None, capsys: pytest.CaptureFixture) -> None:
+    assert DistillMOS.is_here()
+    judge = DistillMOS()
+    assert "distillmos 0" in judge.name
+    assert judge.score(np.full(RATE, 0.25, np.float32), RATE) == pytest.approx(2.5)
+    assert judge.score(np.zeros(RATE, np.float32), RATE) == WORST_MOS
+    assert capsys.readouterr().out == ""
+    for name in ("distillmos", "xls_r_sqa", "torchaudio", "torchaudio.transforms"):
+        sys.modules.pop(name, None)
