@@ -237,7 +237,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
         _claims(results, summaries),
         pivot(
             "overview", "Speed, acceptance and words", results, family,
-            (SETTING, N, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, WER, WER_CHANGE, ruled_out(family)),
+            (SETTING, N, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, MOS[0], WER, WER_CHANGE, ruled_out(family)),
             "Speed-up: tokens per second of the decoding loop over AR. NLL: -log of a token's probability under the target. "
             "Points: less AR on the same utterances. p: one-sided paired t-test against the margin that was stated beforehand, "
             "adjusted for all rows (Holm), at 2.5 %; power: how often it would tell so if there were no difference.",
