@@ -45,10 +45,10 @@ class AssetError(PCGError):
     """A file of a model or a voice is missing, damaged or of another kind."""
 
 
-def log_unexpected(error: BaseException) -> str:
-    """Note an unexpected error in `LOG`, with its traceback, and return its reference there: eight hexadecimal digits,
-    or nothing where the log cannot be written."""
-    reference, moment = secrets.token_hex(4), datetime.now(UTC).isoformat(timespec="seconds")
+def unexpected(error: BaseException) -> PCGError:
+    """Note an unexpected error in `LOG`, with its traceback, and return what a user is told: its kind and its reference there,
+    eight hexadecimal digits, or its first line where the log cannot be written."""
+    kind, reference, moment = type(error).__name__, secrets.token_hex(4), datetime.now(UTC).isoformat(timespec="seconds")
     told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")[-LARGEST_ENTRY:]
     try:
         LOG.parent.mkdir(parents=True, exist_ok=True)
@@ -57,14 +57,6 @@ def log_unexpected(error: BaseException) -> str:
         with LOG.open("ab") as log:
             log.write(f"{reference} {moment}\n".encode() + told + b"\n")
     except OSError:
-        return ""
-    return reference
-
-
-def unexpected(error: Exception) -> PCGError:
-    """What a user is told of an unexpected error: its kind, and where the log is."""
-    kind, reference = type(error).__name__, log_unexpected(error)
-    if not reference:
         return PCGError(f"Unexpected {kind}: {first_line(error)}.")
     return PCGError(f"Unexpected {kind}; see reference {reference} in {LOG.parent.name}/{LOG.name}.")
 

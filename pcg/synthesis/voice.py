@@ -158,7 +158,13 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
     if choice == AUTO:
         return untrained_layers(depth)
     if choice.startswith(LAYERS):
-        return _read_layers(choice, depth)
+        numbers = choice.removeprefix(LAYERS)
+        # Longer numbers than any depth could ever have would not even be read.
+        layers = [int(n) for n in numbers.split(",")] if re.fullmatch("[0-9]{1,4}(,[0-9]{1,4})*", numbers) else []
+        if not layers or sorted(set(layers)) != layers or layers[-1] >= depth:
+            allowed = f"{LAYERS} and numbers from 0 to {depth - 1}, rising, with commas between them"
+            raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
+        return tuple(layers)
     if named := named_draft(choice, folder):
         return named
     if not isdir(choice):  # which, unlike Path's, says no to a name of any length
@@ -184,16 +190,6 @@ def untrained_layers(depth: int) -> tuple[int, ...]:
     """The layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow one's,
     since all of them would cost as much as the target."""
     return (*range(min(2, depth - 2)), depth - 1)
-
-
-def _read_layers(choice: str, depth: int) -> tuple[int, ...]:
-    numbers = choice.removeprefix(LAYERS)
-    # Longer numbers than any depth could ever have would not even be read.
-    layers = [int(n) for n in numbers.split(",")] if re.fullmatch("[0-9]{1,4}(,[0-9]{1,4})*", numbers) else []
-    if not layers or sorted(set(layers)) != layers or layers[-1] >= depth:
-        allowed = f"{LAYERS} and numbers from 0 to {depth - 1}, rising, with commas between them"
-        raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
-    return tuple(layers)
 
 
 def _digest(folder: Path) -> str:

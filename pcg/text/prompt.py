@@ -10,7 +10,7 @@ the speed of the reference voice.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -63,43 +63,12 @@ class Reference:
     codes: Tensor
 
 
-class PromptReader(Protocol):
-    """What a model wants to read before it speaks, and how long it will probably speak."""
-
-    @property
-    def first_code(self) -> int:
-        """The model's id of speech code 0; the others follow."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """The model's id of the end of speech."""
-        ...
-
-    @property
-    def chunk_tokens(self) -> int:
-        """A text that will probably take more speech codes than these is said in pieces."""
-        ...
-
-    def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        """About how many speech codes `text` takes: at the usual speed, or at that of `reference`. Raises PCGError for a text
-        that cannot be spoken."""
-        ...
-
-    def prompt(self, text: str, reference: Reference) -> Prompt:
-        """Raises PCGError for a text that cannot be spoken, or that leaves no room for its speech."""
-        ...
-
-    def learned(self, text: str, reference: Reference) -> Prompt:
-        """`prompt` for training, where the speech is known, so that nothing has to be guessed of its length."""
-        ...
-
-
 @dataclass(frozen=True)
 class PhonemeReader:
     """Turns text into prompts. `durations[i]` is the typical length of `symbols[i]` in speech codes.
 
-    Ids: the specials, then the symbols, then the speech codes.
+    Ids: the specials, then the symbols, then the speech codes. chunk_tokens: a text that will probably take more speech codes
+    is said in pieces.
     """
 
     symbols: tuple[str, ...]
@@ -128,6 +97,8 @@ class PhonemeReader:
         return sum(self.durations[s] for s in symbols)
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
+        """About how many speech codes `text` takes: at the usual speed, or at that of `reference`. Raises PCGError for a text
+        that cannot be spoken."""
         expected = self.expected_tokens(self.read(text))
         return expected * self._pace(self.read(reference.text), reference.codes) if reference else expected
 
@@ -189,11 +160,17 @@ class TokenizerReader:
         return usual * len(reference.codes) / max(1.0, TOKENS_PER_CHARACTER * spoken_length(self.words(reference.text)))
 
     def prompt(self, text: str, reference: Reference) -> Prompt:
+        """Raises PCGError for a text that cannot be spoken, or that leaves no room for its speech."""
         return Prompt.within(CONTEXT, self.learned(text, reference).ids, self.tokens_for(text, reference))
 
     def learned(self, text: str, reference: Reference) -> Prompt:
+        """`prompt` for training, where the speech is known, so that nothing has to be guessed of its length."""
         ids = self.read(f"{self.written(reference.text)} {self.written(text)}".strip())
         return Prompt.counted(torch.cat([torch.tensor(ids, dtype=torch.int64), reference.codes.long() + self.first_code]))
+
+
+PromptReader = PhonemeReader | TokenizerReader
+"""What a model wants to read before it speaks: a prompt that ends with the codes of the reference."""
 
 
 def read_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
