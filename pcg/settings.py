@@ -18,7 +18,6 @@ EXACT = ("ar", "sd")
 SAMPLERS = ("plain", "ras", "eas")
 SIMILARITIES = ("cosine", "mel")
 BLOCKWISE = ("sd", "pcg")
-SAMPLING = ("temperature", "sampler", "top_k", "top_p", "repetition_penalty")
 LONGEST_WORD = 40
 
 
@@ -136,8 +135,8 @@ class Settings(Checked):
 
     @property
     def sampling(self) -> tuple[object, ...]:
-        """The values of SAMPLING."""
-        return tuple(getattr(self, name) for name in SAMPLING)
+        """What the probabilities are drawn by."""
+        return self.temperature, self.sampler, self.top_k, self.top_p, self.repetition_penalty
 
     def for_method(self, method: str) -> "Settings":
         """The same settings for another method; block verification falls back to token verification."""

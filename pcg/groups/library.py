@@ -133,8 +133,7 @@ def load_or_build_neighbours(
     features: Tensor, floor: float, eligible: Tensor | None, cache_dir: Path, device: str = "cpu", label: str = ""
 ) -> Neighbours:
     """`build_neighbours`, stored in `cache_dir`."""
-    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
-    key = content_key((FORMAT, float(floor), features.dtype, tuple(features.shape)), features, usable)
+    key = _key_of((FORMAT, float(floor)), features, eligible)
 
     def make() -> Tensors:
         built = build_neighbours(features, floor, eligible, device, label)
@@ -153,14 +152,18 @@ def load_or_build_atlas(
     seed: int = 0,
 ) -> Atlas:
     """`build_atlas`, stored in `cache_dir`, unless the folder `shipped` has it."""
-    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
-    key = content_key((FORMAT, neighbours.floor, k, seed, features.dtype, tuple(features.shape)), features, usable)
+    key = _key_of((FORMAT, neighbours.floor, k, seed), features, eligible)
 
     def make() -> Tensors:
         built = build_atlas(neighbours, features, eligible, k, seed)
         return {name: getattr(built, name) for name in ATLAS}
 
     return Atlas(**load_or_make("atlas", key, ATLAS, make, cache_dir, shipped))
+
+
+def _key_of(facts: tuple[object, ...], features: Tensor, eligible: Tensor | None) -> str:
+    usable = torch.ones(len(features), dtype=torch.bool) if eligible is None else eligible
+    return content_key((*facts, features.dtype, tuple(features.shape)), features, usable)
 
 
 def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
