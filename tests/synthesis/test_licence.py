@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from pcg.serving.staging import read_requirements
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
-from pcg.training.publish import write_evaluation
 from tests.wav_comment import read_stored
 
 ROOT = PROJECT
@@ -81,11 +79,8 @@ def test_the_shipped_cards_are_in_the_hubs_form(part: str, task: str) -> None:
     assert "Apache-2.0: the weights, and the sounds that are made with them." in card.text
 
 
-def test_the_voices_card_has_the_word_error_rates_of_the_shipped_results(tmp_path: Path) -> None:
-    shutil.copy(ASSETS / "voice" / "MODEL_CARD.md", tmp_path)
-    write_evaluation(tmp_path, ASSETS / "results" / "results.json")
-    assert (tmp_path / "MODEL_CARD.md").read_bytes() == (ASSETS / "voice" / "MODEL_CARD.md").read_bytes()
-    data = ModelCard.load(tmp_path / "MODEL_CARD.md").data
+def test_the_voices_card_has_the_word_error_rates_of_the_shipped_results() -> None:
+    data = ModelCard.load(ASSETS / "voice" / "MODEL_CARD.md").data
     rates = {re.search(r"%, (.+), by Whisper", each.metric_name)[1]: each.metric_value for each in data.eval_results}
     summaries = json.loads((ASSETS / "results" / "results.json").read_text())["summaries"]
     measured = {row["condition"]["name"]: row["wer"]["value"] for row in summaries}
