@@ -237,7 +237,7 @@ class Take:
 
 
 Speak = Callable[..., Iterator[Round | Sound | Take]]
-"""What `Synthesizer.speak` is, alone or in company: text, settings, voice and reference in; rounds, sounds,
+"""What `Synthesizer.speak` is, alone or in a batch: text, settings, voice and reference in; rounds, sounds,
 and the take last."""
 
 

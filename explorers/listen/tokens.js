@@ -48,7 +48,7 @@ class StageTokens extends StageLanes {
     study.addEventListener("toggle", () => this.drawStudy());
   }
 
-  /** The token that fits best: the one whose `worth` is greatest. */
+  /** The token with the greatest `worth`. */
   find(fits, worth) {
     const places = this.tokens.flatMap((entry, place) => (fits(entry) ? [place] : []));
     if (!places.length) return this.tell("This take has no such token: choose another method.");

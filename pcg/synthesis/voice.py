@@ -167,7 +167,7 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
         return tuple(layers)
     if named := named_draft(choice, folder):
         return named
-    if not isdir(choice):  # which, unlike Path's, says no to a name of any length
+    if not isdir(choice):  # which, unlike Path's, accepts a name of any length
         found = sorted(each.name.removeprefix(NAMED) for each in folder.parent.glob(f"{NAMED}*")) if folder is not None else ()
         ways = ", ".join([AUTO, *(name for name in found if named_draft(name, folder)), NONE])
         layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"

@@ -57,7 +57,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reference:
-    """A voice by example: what was said, and its speech codes `[T]`; neither, where the model is to choose the voice."""
+    """A voice by example: its words, and its speech codes `[T]`; neither, where the model is to choose the voice."""
 
     text: str
     codes: Tensor

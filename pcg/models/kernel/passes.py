@@ -4,7 +4,7 @@ At this size PyTorch spends most of a step between its operators, and reads weig
 system dislikes. This kernel reads every weight once, in order, for up to eight tokens of the call (`panels.py` says how), and
 every key and value once for all neighbouring tokens of a row. It computes what `DecodingLlama.run` computes (tested); it
 compiles on first use and numba keeps the result on disk. Whether that is outdated numba sees by the content of this file alone,
-not of those that it calls: `CALLED` changes with them.
+not of its helpers in this folder: `CALLED` changes with them.
 """
 
 import numpy as np
