@@ -136,9 +136,9 @@ def test_silence_says_nothing(recogniser: EmbeddedRecogniser, lexicon: Lexicon, 
     [
         b"",
         b"no archive",
-        gzip.compress(b"no model"),
-        gzip.compress(b"\\1-grams:\n\\2-grams:\n"),
-        gzip.compress("\\1-grams:\n-1\tcafé\t0\n\\2-grams:\n".encode()),
+        gzip.compress(b"no model", mtime=0),
+        gzip.compress(b"\\1-grams:\n\\2-grams:\n", mtime=0),
+        gzip.compress("\\1-grams:\n-1\tcafé\t0\n\\2-grams:\n".encode(), mtime=0),
     ],
 )
 def test_a_damaged_list_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> None:
