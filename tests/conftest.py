@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import Voice
 
+TEMPORARY = TemporaryDirectory(prefix="gradio-")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+# Files are named by their content, and a page that closes removes its own: two processes with one folder would lose theirs.
+os.environ["GRADIO_TEMP_DIR"] = TEMPORARY.name
 
 SENTENCES = (
     "the quick brown fox jumps over a lazy dog",
