@@ -1,11 +1,11 @@
 """The engine against its ceiling, against transformers, and against its own bound.
 
 Speeds of methods are of a sentence that is spoken to the end of speech. Only the comparison with transformers has a forced
-length: it counts positions otherwise than the voice learned, so its takes do not find their end.
+length, as it counts positions otherwise than the voice learned.
 """
 
 import random
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
@@ -15,14 +15,13 @@ from pcg.bench.shapes import medians, read_bandwidth
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
-from pcg.models.feature_draft import FeatureDraft, is_feature_draft
-from pcg.models.weights import Vocabulary, layer_subset, load_llama
-from pcg.rules import exact
+from pcg.models.llama import DecodingLlama
+from pcg.models.weights import Vocabulary, load_llama
 from pcg.sampling import Plain
 from pcg.settings import Settings
 from pcg.synthesis.costs import LOOKAHEADS, TEXTS, method_figures, pooled, round_costs, rounded
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, EMBEDDED, Voice, find_draft, untrained_layers
+from pcg.synthesis.voice import AUTO, Voice
 from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Prompt, Reference
 
@@ -40,6 +39,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     if voice.draft is None:
         raise InputError("draft", draft, "one that drafts, as the bench measures drafting")
     name = next(iter(voice.references))
+    synthesizer.warm_up()
     device = voice.target.device.type
     size = voice.target.bytes_per_step
     bandwidth = read_bandwidth(device, size)
@@ -56,7 +56,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     for what, row in (("pass of v tokens", costs.pass_cost), ("round of L drafts", costs.round_cost)):
         print(f"{what} in AR steps: " + ", ".join(f"{n} {cost:.2f}" for n, cost in row.items()), flush=True)
 
-    theirs = against_generate(voice, EMBEDDED, TEXT, name, settings, repeats, draft)
+    theirs = against_generate(voice, TEXT, name, settings, repeats)
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
     print(f"tokens/s for a forced length of {TOKENS} tokens, prompt included: {rates}", flush=True)
 
@@ -83,7 +83,6 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     print(f"first sound of a stream after {sound:.3f} s; PCG's rule takes {share['pcg']:.1%} of a round", flush=True)
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
-        "sd_vs_assisted": round(theirs["assisted"] / theirs["sd"], 3),
         "ar_roofline_fraction": round(fraction, 4),
         "rule_share": {method: round(value, 4) for method, value in share.items()},
         **{name: {method: row[name] for method, row in speeds.items()} for name in (*PER_METHOD, "expected")},
@@ -152,30 +151,18 @@ class SpeechOnly(LogitsProcessor):
         return allowed
 
 
-def against_generate(
-    voice: Voice, folder: Path, text: str, name: str, settings: Settings, repeats: int, draft: str = AUTO
-) -> dict[str, float]:
-    """Return milliseconds for `TOKENS` tokens behind one prompt, prompt included: ours and theirs, medians of runs in turns.
-
-    "generate" has a dynamic cache, "generate_static" a static one, "assisted" the draft as its assistant, with as
-    many tokens. draft: how the voice's was chosen (`pcg.synthesis.voice.choose_draft`).
-    """
+def against_generate(voice: Voice, text: str, name: str, settings: Settings, repeats: int) -> dict[str, float]:
+    """Return milliseconds for `TOKENS` tokens of AR behind one prompt, prompt included, medians of runs in turns: "ar", ours;
+    transformers' "generate" with a dynamic cache, and "generate_static" with a static one."""
     logging.set_verbosity_error()
     target = load_llama(voice.target_folder, voice.vocabulary).to(voice.target.device)
-    layers, folder = target.config.num_hidden_layers, folder / "draft"
-    origin = find_draft(AUTO if isinstance(voice.draft, FeatureDraft) else draft, layers, folder)
-    if isinstance(origin, Path) and is_feature_draft(origin):
-        origin = untrained_layers(layers)  # transformers knows no drafts that read the target's hidden states
-    assistant = load_llama(origin, voice.vocabulary) if isinstance(origin, Path) else layer_subset(target, origin)
-    assistant = assistant.to(target.device).eval()
-    assistant.generation_config.num_assistant_tokens = settings.lookahead
-    assistant.generation_config.num_assistant_tokens_schedule = "constant"
-    assistant.generation_config.assistant_confidence_threshold = 0.0
+    # Neither may end: an id that no speech has stands for the end of ours.
+    endless = DecodingLlama(target, replace(voice.vocabulary, end=0), rounded=voice.target.rounded)
     # transformers gives ids the positions 0, 1, 2, ...
-    ids = voice.reader.prompt(text, voice.reference(name)).ids
-    prompt = Prompt(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)))
+    prompt = Prompt.counted(voice.reader.prompt(text, voice.reference(name)).ids)
     ids = prompt.ids[None].to(voice.target.device)
     pool = DevicePool() if voice.device == "cuda" else None  # takes on a GPU use it, too
+    request = Request(prompt, TOKENS, torch.Generator().manual_seed(settings.seed), Plain(settings.temperature))
     common = {
         "attention_mask": torch.ones_like(ids),
         "do_sample": True,
@@ -187,21 +174,9 @@ def against_generate(
         "logits_processor": LogitsProcessorList([SpeechOnly(voice.vocabulary)]),
     }
     works = {
-        "ar": lambda: _ours(voice, prompt, "ar", settings, pool),
-        "sd": lambda: _ours(voice, prompt, "sd", settings, pool),
+        "ar": lambda: list(decode(endless, None, [request], pool)),
         "generate": lambda: target.generate(ids, **common),
         "generate_static": lambda: target.generate(ids, cache_implementation="static", **common),
-        "assisted": lambda: target.generate(ids, assistant_model=assistant, **common),
     }
     with torch.inference_mode():
         return medians(works, repeats)
-
-
-def _ours(voice: Voice, prompt: Prompt, method: str, settings: Settings, pool: DevicePool | None) -> int:
-    """Decode `TOKENS` tokens; a take that ends early continues from the prompt, so that lengths are equal."""
-    spoken, generator = 0, torch.Generator().manual_seed(settings.seed)
-    while spoken < TOKENS:
-        chosen = (None, 0) if method == "ar" else (exact, settings.lookahead)
-        request = Request(prompt, TOKENS - spoken, generator, Plain(settings.temperature), *chosen)
-        spoken += sum(len(step[0].tokens) for step in decode(voice.target, voice.draft, [request], pool))
-    return spoken

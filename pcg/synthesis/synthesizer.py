@@ -283,6 +283,9 @@ class Synthesizer:
             self.preparing = True
             for method in self.methods:
                 self.take("Warming up.", Settings(method), next(iter(self.voice.references)))
+            if "pcg" in self.methods:  # its dense residual is rare, and compiles on first use
+                groups = self.groups(Settings().theta)
+                groups.masses(np.zeros(groups.vocabulary))
             self.preparing = False
 
     def decode(self, tokens: list[int], speaker: Reference) -> np.ndarray:
