@@ -14,7 +14,7 @@ from filelock import FileLock
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from pcg.asr.embedded import EmbeddedRecogniser
+    from pcg.asr.embedded import Recogniser
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import Voice
 
@@ -187,7 +187,7 @@ def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recogniser(recogniser_folder: Path) -> "EmbeddedRecogniser":
+def recogniser(recogniser_folder: Path) -> "Recogniser":
     from pcg.asr.embedded import load_recogniser
 
     return load_recogniser(recogniser_folder)

@@ -17,8 +17,9 @@ from explorers.session import NO_TAKE, Session
 from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html, percent
 from explorers.shared.terms import explained, term_html
+from pcg.asr.embedded import Recogniser
 from pcg.asr.listening import Recognition, cut, listen
-from pcg.asr.self_speculative import PRESETS, Recogniser, Thresholds, Transcript
+from pcg.asr.self_speculative import PRESETS, Thresholds, Transcript
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable

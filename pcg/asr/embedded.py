@@ -8,7 +8,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ from pcg.asr.network import (
     Subwords,
     read_path,
 )
-from pcg.asr.self_speculative import Heard, Reading, continue_greedily, reading
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums, replacing, write_json, write_safetensors
 from pcg.models.llama import DecodingLlama
@@ -42,13 +41,43 @@ PARTS = ("encoder", "projector", "lm")
 EMBEDDED = ASSETS / "recogniser"
 
 
+@dataclass(frozen=True)
+class Heard:
+    """One utterance after the encoder: `log_probs [T, C]` of the CTC classes; `draft`, the text of their best path
+    (arXiv:2603.11243, Eq. 2); and `embeddings [T', D]`, what the adapter hands to the language model (g in Eq. 4)."""
+
+    log_probs: Tensor
+    draft: str
+    embeddings: Tensor
+
+    @property
+    def most_tokens(self) -> int:
+        """The limit of a continued text: it has no more tokens than CTC frames."""
+        return len(self.log_probs) + 8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The language model after one pass over a prompt of `prompt` positions and the U tokens of a hypothesis.
+
+    log_likelihoods `[U]`: log p(y_i | y_<i, g) of each token. choices: the U + 1 likeliest tokens, after each prefix.
+    keys, values `[layers, heads, prompt + U, dim]`: its cache.
+    """
+
+    log_likelihoods: Tensor
+    choices: tuple[int, ...]
+    prompt: int
+    keys: Tensor
+    values: Tensor
+
+
 def vocabulary_of(subwords: Subwords) -> Vocabulary:
     """Id 0 opens and closes a text, subwords follow."""
     return Vocabulary(codes=subwords.size, first_code=1, end=0)
 
 
-class EmbeddedRecogniser:
-    """The shipped implementation of `Recogniser`, in float32 on a CPU."""
+class Recogniser:
+    """A speech-aware language model with a CTC encoder, in float32 on a CPU. Its tokens are integers; `end` closes a text."""
 
     sample_rate = SAMPLE_RATE
 
@@ -78,6 +107,7 @@ class EmbeddedRecogniser:
 
     @torch.inference_mode()
     def hear(self, samples: Sequence[Tensor]) -> list[Heard]:
+        """Encode utterances `[N]`, float32 at `sample_rate`."""
         padded = nn.utils.rnn.pad_sequence([s.float() for s in samples], batch_first=True)
         encoded = self._encoder(*self._mel(padded, torch.tensor([len(s) for s in samples])))
         heard = []
@@ -88,6 +118,7 @@ class EmbeddedRecogniser:
 
     @torch.inference_mode()
     def read(self, heard: Sequence[Heard], hypotheses: Sequence[Sequence[int]]) -> list[Reading]:
+        """Read each utterance's prompt and hypothesis, which may be empty, in one pass."""
         rows = len(heard)
         prompts = [len(h.embeddings) + 1 for h in heard]
         width = max(prompt + len(tokens) for prompt, tokens in zip(prompts, hypotheses, strict=True))
@@ -109,29 +140,37 @@ class EmbeddedRecogniser:
         readings = []
         for row, (prompt, tokens) in enumerate(zip(prompts, hypotheses, strict=True)):
             begin, length = prompt - 1 - (width - last), prompt + len(tokens)
+            own = logits[row, begin : begin + len(tokens) + 1]
+            log_likelihoods = own.log_softmax(-1)[range(len(tokens)), list(tokens)]
+            choices = tuple(own.argmax(-1).tolist())
             keys, values = (t[:, row, :, :length] for t in (cache.keys, cache.values))
-            readings.append(reading(logits[row, begin : begin + len(tokens) + 1], tokens, prompt, keys, values))
+            readings.append(Reading(log_likelihoods, choices, prompt, keys, values))
         return readings
 
     @torch.inference_mode()
     def go_on(self, heard: Sequence[Heard], readings: Sequence[Reading], prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        limits = [h.most_tokens for h in heard]
-        cropped = [r.crop(len(prefix)) for r, prefix in zip(readings, prefixes, strict=True)]
-        lengths = [keys.shape[2] for keys, _ in cropped]
-        cache = self._lm.cache(len(cropped), max(lengths) + max(limits))
-        for row, (length, (keys, values)) in enumerate(zip(lengths, cropped, strict=True)):
-            cache.keys[:, row, :, :length], cache.values[:, row, :, :length], cache.lengths[row] = keys, values, length
-        at = [int(self._written(prefix)[-1]) for prefix in prefixes]
-
-        def step(rows: list[int], tokens: list[int]) -> list[int]:
-            for row, token in zip(rows, tokens, strict=True):
-                at[row] += self._lengths[token].item()
-            ids = torch.tensor([[token + 1] for token in tokens])
-            rotary = self._lm.rotary(torch.tensor([[at[row]] for row in rows]))
-            return self._lm.forward(ids, rotary, cache, 1, rows)[:, 0].argmax(-1).tolist()
-
-        first = [r.choices[len(prefix)] for r, prefix in zip(readings, prefixes, strict=True)]
-        return continue_greedily(first, self.end, limits, step)
+        """Write the likeliest tokens until the end, which is left out, behind each prefix of the hypothesis that was read
+        (arXiv:2603.11243, Eq. 6, searched greedily), on the cache of that pass, cropped."""
+        lengths = [r.prompt + len(prefix) for r, prefix in zip(readings, prefixes, strict=True)]
+        cache = self._lm.cache(len(heard), max(lengths) + max(h.most_tokens for h in heard))
+        for row, (length, r) in enumerate(zip(lengths, readings, strict=True)):
+            cache.keys[:, row, :, :length], cache.values[:, row, :, :length] = r.keys[:, :, :length], r.values[:, :, :length]
+            cache.lengths[row] = length
+        positions = [int(self._written(prefix)[-1]) for prefix in prefixes]
+        newest = {row: r.choices[len(prefix)] for row, (r, prefix) in enumerate(zip(readings, prefixes, strict=True))}
+        written: list[list[int]] = [[] for _ in heard]
+        while newest := {row: token for row, token in newest.items() if token != self.end}:
+            for row, token in newest.items():
+                written[row].append(token)
+                positions[row] += self._lengths[token].item()
+            rows = [row for row in newest if len(written[row]) < heard[row].most_tokens]
+            if not rows:
+                break
+            ids = torch.tensor([[newest[row] + 1] for row in rows])
+            rotary = self._lm.rotary(torch.tensor([[positions[row]] for row in rows]))
+            likeliest = self._lm.forward(ids, rotary, cache, 1, rows)[:, 0].argmax(-1).tolist()
+            newest = dict(zip(rows, likeliest, strict=True))
+        return written
 
     def _written(self, tokens: Sequence[int]) -> Tensor:
         """Characters written before each of the U + 1 tokens after the opening one, `[U + 1]`: the positions of the inputs."""
@@ -158,7 +197,7 @@ def save_recogniser(
     write_json(folder / "recogniser.json", {"format": FORMAT, "name": name})
 
 
-def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
+def load_recogniser(folder: Path = EMBEDDED) -> Recogniser:
     """Load a folder that `save_recogniser` wrote; raise AssetError if a file is missing, damaged or of another shape."""
     check_checksums(folder)
     try:
@@ -180,4 +219,4 @@ def load_recogniser(folder: Path = EMBEDDED) -> EmbeddedRecogniser:
     for part in PARTS:
         digest.update((folder / part / "model.safetensors").read_bytes())
     name = f"{card['name']} (weights {digest.hexdigest()[:8]})"
-    return EmbeddedRecogniser(name, encoder, projector, lm, subwords)
+    return Recogniser(name, encoder, projector, lm, subwords)

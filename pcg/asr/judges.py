@@ -1,6 +1,7 @@
 """Judges of words by name: Whisper tiny.en is the first, the recogniser of the CTC paper the second; others are on the hub.
 `best_take` keeps the take that a judge understands best."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from pcg.asr.embedded import EMBEDDED, load_recogniser
-from pcg.asr.listening import Way, listen_to_all
-from pcg.asr.self_speculative import PRESETS, Recogniser, weights_digest
+from pcg.asr.embedded import EMBEDDED, Recogniser, load_recogniser
+from pcg.asr.listening import listen_to_all
+from pcg.asr.self_speculative import PRESETS, Way
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.metrics.intelligibility import Judge, word_errors
@@ -23,7 +24,7 @@ from pcg.take import Take
 HUBERT, LARGE_WHISPER = "facebook/hubert-large-ls960-ft", "large-v3"
 WORDS = "words"
 MODES = (*PRESETS, WORDS)
-JUDGES = ("whisper", "embedded", "whisper-large", "hubert", "granite")
+JUDGES = ("whisper", "embedded", "whisper-large", "hubert")
 FIRST_JUDGE = "whisper"
 
 
@@ -33,7 +34,7 @@ def understand(samples: np.ndarray, sample_rate: int) -> str:
 
 
 class ListeningJudge:
-    """A `Recogniser` in one of MODES."""
+    """The embedded recogniser in one of MODES."""
 
     def __init__(self, recogniser: Recogniser, mode: str) -> None:
         self._recogniser, self._way = recogniser, way_of(mode)
@@ -65,7 +66,10 @@ class CTCJudge(_OneByOne):
         from transformers import AutoModelForCTC, Wav2Vec2Processor
 
         self._model = _load(AutoModelForCTC.from_pretrained, checkpoint, use_safetensors=True).to(device)
-        self.name = f"{Path(checkpoint).name} (weights {weights_digest(self._model)}), greedy CTC"
+        digest = hashlib.sha256()
+        for _, weight in sorted(self._model.state_dict().items()):
+            digest.update(weight.cpu().flatten().view(torch.uint8).numpy())
+        self.name = f"{Path(checkpoint).name} (weights {digest.hexdigest()[:8]}), greedy CTC"
         self._processor = _load(Wav2Vec2Processor.from_pretrained, checkpoint)
 
     @torch.inference_mode()
@@ -119,10 +123,6 @@ def load_judge(name: str, device: str = "cpu", checkpoint: str | None = None) ->
             return WhisperJudge(checkpoint or "", device)
         case "embedded":
             return ListeningJudge(load_recogniser(Path(checkpoint or EMBEDDED)), WORDS)
-        case "granite":
-            from pcg.asr.granite import CHECKPOINT, load_granite  # transformers takes seconds to import
-
-            return ListeningJudge(load_granite(checkpoint or CHECKPOINT, device), "accurate")
         case "hubert":
             return CTCJudge(checkpoint or HUBERT, device)
         case "whisper-large":

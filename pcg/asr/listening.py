@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from pcg.asr.self_speculative import Recogniser, Thresholds, Transcript, transcribe
-from pcg.asr.word_search import Lexicon, transcribe_in_words
+from pcg.asr.embedded import Recogniser
+from pcg.asr.self_speculative import Transcript, Way, transcribe
 from pcg.audio import load_audio, raised, speech_span
 from pcg.errors import InputError
 from pcg.metrics.quality import for_judges
@@ -21,8 +20,6 @@ _FRAME_SECONDS = 0.02
 _PAUSE_FRAMES = 10
 _SILENCE = 10.0 ** (-60 / 20)
 _SHORTEST_SECONDS = 0.1
-Way = Thresholds | Lexicon
-"""Self-speculative decoding by thresholds, or a search among listed words."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,8 @@ def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], samp
     rate = recogniser.sample_rate
     speech = [raised(for_judges(samples, sample_rate, rate), rate) for samples in recordings]
     parts = [cut(heard, rate) for heard in speech]
-    utterances: list[Tensor] = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
-    decode = transcribe_in_words if isinstance(way, Lexicon) else transcribe
-    transcripts = iter(decode(recogniser, utterances, way))
+    utterances = [torch.from_numpy(heard[p]) for heard, cuts in zip(speech, parts, strict=True) for p in cuts]
+    transcripts = iter(transcribe(recogniser, utterances, way))
     recognitions = []
     for heard, cuts in zip(speech, parts, strict=True):
         own = tuple(next(transcripts) for _ in cuts)

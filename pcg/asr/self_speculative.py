@@ -7,85 +7,20 @@
 Steps 1 and 2 run in batches by length; what both refuse is gathered from all of them and goes on in batches of its own.
 """
 
-import hashlib
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from time import perf_counter
+from typing import Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-Stage = Literal["ctc", "lm", "ar", "words"]
+from pcg.asr.embedded import Heard, Reading, Recogniser
+from pcg.asr.word_search import Lexicon
+
+Stage = Literal["", "ctc", "lm", "ar", "words"]
 BATCH_SECONDS = 60.0
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Heard:
-    """One utterance after the encoder: `log_probs [T, C]` of the CTC classes; `draft`, the text of their best path
-    (arXiv:2603.11243, Eq. 2); and `embeddings [T', D]`, what the adapter hands to the language model (g in Eq. 4)."""
-
-    log_probs: Tensor
-    draft: str
-    embeddings: Tensor
-
-    @property
-    def most_tokens(self) -> int:
-        """The limit of a continued text: it has no more tokens than CTC frames."""
-        return len(self.log_probs) + 8
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The language model after one pass over a prompt of `prompt` positions and the U tokens of a hypothesis.
-
-    log_likelihoods `[U]`: log p(y_i | y_<i, g) of each token. choices: the U + 1 likeliest tokens, after each prefix.
-    keys, values `[layers, heads, prompt + U, dim]`: its cache.
-    """
-
-    log_likelihoods: Tensor
-    choices: tuple[int, ...]
-    prompt: int
-    keys: Tensor
-    values: Tensor
-
-    def crop(self, count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of the prompt and the first `count` tokens; nothing is computed anew."""
-        length = self.prompt + count
-        return self.keys[:, :, :length], self.values[:, :, :length]
-
-
-class Recogniser(Protocol):
-    """A speech-aware language model with a CTC encoder. Its tokens are integers; `end` is the one that closes a text."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def sample_rate(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    def hear(self, samples: Sequence[Tensor]) -> list[Heard]:
-        """Encode utterances `[N]`, float32 at `sample_rate`."""
-        ...
-
-    def tokens(self, text: str) -> list[int]:
-        """`text` in tokens of the language model, which need not be those of the CTC head."""
-        ...
-
-    def text(self, tokens: Sequence[int]) -> str: ...
-
-    def read(self, heard: Sequence[Heard], hypotheses: Sequence[Sequence[int]]) -> list[Reading]:
-        """One pass over each utterance's prompt and hypothesis, which may be empty."""
-        ...
-
-    def go_on(self, heard: Sequence[Heard], readings: Sequence[Reading], prefixes: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The likeliest token, again and again until the end (which is left out), behind each `prefix` of the hypothesis that
-        was read (arXiv:2603.11243, Eq. 6, searched greedily)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -100,9 +35,11 @@ class Thresholds:
 
 
 PRESETS = {"accurate": Thresholds(0.7, 0.2), "fast": Thresholds(3.0, 0.1), "ar": Thresholds(None, None)}
+Way = Thresholds | Lexicon
+"""Self-speculative decoding by thresholds, or a search among listed words."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Transcript:
     """The text of an utterance, and the step that decided it.
 
@@ -115,15 +52,15 @@ class Transcript:
     """
 
     text: str
-    stage: Stage
     draft: str
     entropies: Tensor
+    stage: Stage = ""
     tokens: tuple[int, ...] = ()
     hypothesis: tuple[int, ...] = ()
     likelihoods: Tensor = field(default_factory=lambda: torch.zeros(0))
     accepted: int = 0
     accepted_text: str = ""
-    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
 
 
 def frame_entropies(log_probs: Tensor) -> Tensor:
@@ -134,95 +71,94 @@ def frame_entropies(log_probs: Tensor) -> Tensor:
 def verified_prefix(log_likelihoods: Tensor, threshold: float) -> int:
     """How many tokens stand before the first whose likelihood is at most `threshold`; all of them, if Eq. 5 holds.
 
-    Compared as logarithms, where even a hopeless token stays above a threshold of 0 and none is above 1. An empty hypothesis
-    holds whatever the threshold is.
+    Compared as logarithms, where even a hopeless token stays above a threshold of 0 and none is above 1.
     """
     limit = torch.tensor(threshold, dtype=torch.float64).log()
     refused = (log_likelihoods.double() <= limit).nonzero()
     return int(refused[0]) if len(refused) else len(log_likelihoods)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Utterance:
-    """An utterance on its way through the steps; the step that accepts its text sets `stage`."""
+    """An utterance `[N]` on its way through the steps; the step that accepts its text names itself in the transcript."""
 
-    heard: Heard
-    entropies: Tensor
-    milliseconds: dict[str, float]
-    hypothesis: tuple[int, ...] = ()
-    stage: Stage | None = None
+    samples: Tensor
+    transcript: Transcript | None = None
+    heard: Heard | None = None
     reading: Reading | None = None
-    accepted: int = 0
-    tokens: tuple[int, ...] = ()
 
 
 @torch.inference_mode()
 def transcribe(
-    recogniser: Recogniser, samples: Sequence[Tensor], thresholds: Thresholds, batch_seconds: float = BATCH_SECONDS
+    recogniser: Recogniser, samples: Sequence[Tensor], way: Way, batch_seconds: float = BATCH_SECONDS
 ) -> list[Transcript]:
     """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty, in the order given.
 
     batch_seconds: the most padded speech in a batch.
     """
-    utterances: dict[int, _Utterance] = {}
-    for group in batches(range(len(samples)), lambda i: len(samples[i]), batch_seconds * recogniser.sample_rate):
-        # Step 1: encode, and accept the drafts whose frames are all certain (Eq. 3).
-        begun = time.perf_counter()
-        heard = recogniser.hear([samples[i] for i in group])
-        encoded = time.perf_counter()
-        gated = [_Utterance(h, frame_entropies(h.log_probs).cpu(), {}) for h in heard]
-        for utterance in gated:
-            if thresholds.ctc is not None and bool((utterance.entropies < thresholds.ctc).all()):
-                utterance.stage = "ctc"
-            else:
-                utterance.hypothesis = tuple(recogniser.tokens(utterance.heard.draft))
-        spent = {"encode": share(begun, encoded, len(heard)), "gate": share(encoded, time.perf_counter(), len(heard))}
-        for utterance in gated:
-            utterance.milliseconds |= spent
-        utterances |= dict(zip(group, gated, strict=True))
-
-        # Step 2: read prompt and draft, and accept what is likely enough (Eq. 5). Without a threshold only the prompt is read.
-        uncertain = [utterance for utterance in gated if not utterance.stage]
-        if not uncertain:
-            continue
-        begun = time.perf_counter()
-        hypotheses = [() if thresholds.lm is None else utterance.hypothesis for utterance in uncertain]
-        readings = recogniser.read([utterance.heard for utterance in uncertain], hypotheses)
-        verify = share(begun, time.perf_counter(), len(uncertain))
-        for utterance, read in zip(uncertain, readings, strict=True):
-            utterance.reading, utterance.milliseconds["verify"] = read, verify
-            if thresholds.lm is not None:
-                utterance.accepted = verified_prefix(read.log_likelihoods, thresholds.lm)
-                if utterance.accepted == len(utterance.hypothesis):
-                    utterance.stage, utterance.tokens = "lm", utterance.hypothesis
-
-    # Step 3: continue from the accepted prefix (Eq. 6). The cache's length stands for the work of a step.
-    rest = [utterance for utterance in utterances.values() if not utterance.stage]
-    for refused in batches(rest, lambda utterance: utterance.reading.prompt + utterance.accepted, int(batch_seconds * 25)):
-        begun = time.perf_counter()
-        prefixes = [utterance.hypothesis[: utterance.accepted] for utterance in refused]
-        written = recogniser.go_on([u.heard for u in refused], [u.reading for u in refused], prefixes)
-        go_on = share(begun, time.perf_counter(), len(refused))
-        for utterance, prefix, tokens in zip(refused, prefixes, written, strict=True):
-            utterance.stage, utterance.tokens, utterance.milliseconds["go_on"] = "ar", (*prefix, *tokens), go_on
-    return [_transcript(recogniser, utterances[i]) for i in range(len(samples))]
+    utterances = [_Utterance(each) for each in samples]
+    for group in batches(utterances, lambda u: len(u.samples), batch_seconds * recogniser.sample_rate):
+        _encode(recogniser, group, way)
+        uncertain = [u for u in group if not u.transcript.stage]
+        if uncertain:
+            _verify(recogniser, uncertain, way.lm)
+    # The cache's length stands for the work of a step.
+    refused = [u for u in utterances if not u.transcript.stage]
+    for group in batches(refused, lambda u: u.reading.prompt + u.transcript.accepted, int(batch_seconds * 25)):
+        _go_on(recogniser, group)
+    return [u.transcript for u in utterances]
 
 
-def _transcript(recogniser: Recogniser, utterance: _Utterance) -> Transcript:
-    draft, reading, accepted = utterance.heard.draft, utterance.reading, utterance.hypothesis[: utterance.accepted]
-    return Transcript(
-        # A verified hypothesis is the CTC text itself (Eq. 7), which tokens might spell with other spaces.
-        text=recogniser.text(utterance.tokens) if utterance.stage == "ar" else draft,
-        stage=utterance.stage,
-        draft=draft,
-        entropies=utterance.entropies,
-        tokens=utterance.tokens,
-        hypothesis=utterance.hypothesis,
-        likelihoods=reading.log_likelihoods.exp() if reading else torch.zeros(0),
-        accepted=utterance.accepted,
-        accepted_text=draft if utterance.stage == "ctc" else recogniser.text(accepted),
-        milliseconds=utterance.milliseconds,
-    )
+def _encode(recogniser: Recogniser, group: Sequence[_Utterance], way: Way) -> None:
+    """Step 1: accept the drafts whose frames are all certain (Eq. 3), or search for words where `way` lists them."""
+    begun, searches = perf_counter(), isinstance(way, Lexicon)
+    heard = recogniser.hear([u.samples for u in group])
+    encoded = perf_counter()
+    for utterance, h in zip(group, heard, strict=True):
+        transcript = Transcript(h.draft, h.draft, frame_entropies(h.log_probs))
+        utterance.heard, utterance.transcript = h, transcript
+        if searches:
+            transcript.stage, transcript.text = "words", next(iter(way.search(h.log_probs)), h.draft)
+        elif way.ctc is not None and bool((transcript.entropies < way.ctc).all()):
+            transcript.stage, transcript.accepted_text = "ctc", h.draft
+        else:
+            transcript.hypothesis = tuple(recogniser.tokens(h.draft))
+    _note(group, "encode", encoded - begun)
+    _note(group, "search" if searches else "gate", perf_counter() - encoded)
+
+
+def _verify(recogniser: Recogniser, group: Sequence[_Utterance], threshold: float | None) -> None:
+    """Step 2: accept the draft whose tokens are all likely enough (Eq. 5). Without a threshold only the prompt is read."""
+    begun = perf_counter()
+    hypotheses = [() if threshold is None else u.transcript.hypothesis for u in group]
+    readings = recogniser.read([u.heard for u in group], hypotheses)
+    _note(group, "verify", perf_counter() - begun)
+    for utterance, reading in zip(group, readings, strict=True):
+        transcript, utterance.reading = utterance.transcript, reading
+        transcript.likelihoods = reading.log_likelihoods.exp()
+        if threshold is not None:
+            transcript.accepted = verified_prefix(reading.log_likelihoods, threshold)
+            transcript.accepted_text = recogniser.text(transcript.hypothesis[: transcript.accepted])
+            if transcript.accepted == len(transcript.hypothesis):
+                # The text is the draft itself (Eq. 7), which tokens might spell with other spaces.
+                transcript.stage, transcript.tokens = "lm", transcript.hypothesis
+
+
+def _go_on(recogniser: Recogniser, group: Sequence[_Utterance]) -> None:
+    """Step 3: continue from the accepted prefix (Eq. 6)."""
+    begun = perf_counter()
+    prefixes = [u.transcript.hypothesis[: u.transcript.accepted] for u in group]
+    written = recogniser.go_on([u.heard for u in group], [u.reading for u in group], prefixes)
+    _note(group, "go_on", perf_counter() - begun)
+    for utterance, prefix, tokens in zip(group, prefixes, written, strict=True):
+        transcript = utterance.transcript
+        transcript.stage, transcript.tokens = "ar", (*prefix, *tokens)
+        transcript.text = recogniser.text(transcript.tokens)
+
+
+def _note(group: Sequence[_Utterance], step: str, seconds: float) -> None:
+    for utterance in group:
+        utterance.transcript.milliseconds[step] = 1000 * seconds / len(group)
 
 
 def batches(items: Iterable[_T], length: Callable[[_T], int], budget: float) -> list[list[_T]]:
@@ -233,44 +169,3 @@ def batches(items: Iterable[_T], length: Callable[[_T], int], budget: float) -> 
             groups.append([])
         groups[-1].append(item)
     return groups
-
-
-def share(begun: float, ended: float, rows: int) -> float:
-    """Milliseconds of each of `rows` that were worked on together."""
-    return 1000 * (ended - begun) / rows
-
-
-def continue_greedily(
-    first: Sequence[int], end: int, limits: Sequence[int], step: Callable[[list[int], list[int]], list[int]]
-) -> list[list[int]]:
-    """Write the likeliest token of every row until `end`, which is left out, or until a row has as many as `limits` allows.
-
-    Args:
-        first: each row's first token.
-        step: rows and their newest tokens -> the likeliest next token of each of these rows.
-    """
-    newest, written = list(first), [[] for _ in first]
-    rows = [row for row, token in enumerate(first) if token != end]
-    while rows:
-        for row in rows:
-            written[row].append(newest[row])
-        rows = [row for row in rows if len(written[row]) < limits[row]]
-        for row, token in zip(rows, step(rows, [newest[row] for row in rows]) if rows else (), strict=True):
-            newest[row] = token
-        rows = [row for row in rows if newest[row] != end]
-    return written
-
-
-def reading(logits: Tensor, hypothesis: Sequence[int], prompt: int, keys: Tensor, values: Tensor) -> Reading:
-    """A Reading from the `logits [U + 1, V]` behind the prompt and behind each token."""
-    log_probs = logits.float().log_softmax(-1)
-    picked = log_probs[:-1].gather(1, torch.tensor(hypothesis, dtype=torch.int64, device=log_probs.device)[:, None])[:, 0]
-    return Reading(picked.cpu(), tuple(logits.argmax(-1).tolist()), prompt, keys, values)
-
-
-def weights_digest(model: nn.Module) -> str:
-    """Return a short digest of the weights of `model`, for the name of a judge."""
-    digest = hashlib.sha256()
-    for _, weight in sorted(model.state_dict().items()):
-        digest.update(weight.cpu().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()[:8]

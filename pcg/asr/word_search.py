@@ -5,8 +5,7 @@ import hashlib
 import os
 import re
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,13 +15,11 @@ import torch
 from torch import Tensor
 
 from pcg.asr.network import BLANK, CHARACTERS, CLASSES, spell
-from pcg.asr.self_speculative import BATCH_SECONDS, Recogniser, Transcript, batches, frame_entropies, share
 from pcg.errors import AssetError, first_line
 from pcg.files import check_checksums
 from pcg.places import ASSETS
 
 FILE = "words.arpa.gz"
-EMBEDDED = ASSETS / "recogniser" / FILE
 UNKNOWN, NO_WORDS = "<unk>", ("<s>", "</s>", "<unk>")
 _SPACE = spell(" ")[0]
 
@@ -90,28 +87,9 @@ class Lexicon:
 
 
 @lru_cache(maxsize=1)
-def load_lexicon(path: Path = EMBEDDED) -> Lexicon:
+def load_lexicon(path: Path = ASSETS / "recogniser" / FILE) -> Lexicon:
     """One for the whole process: it is only read, and its tree takes a hundred megabytes."""
     return Lexicon(path)
-
-
-@torch.inference_mode()
-def transcribe_in_words(recogniser: Recogniser, samples: Sequence[Tensor], lexicon: Lexicon) -> list[Transcript]:
-    """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty, in the order given.
-
-    The recogniser's CTC classes are those of `pcg.asr.network`. Where no text of listed words fits, the CTC draft is the text.
-    """
-    done: dict[int, Transcript] = {}
-    for group in batches(range(len(samples)), lambda i: len(samples[i]), BATCH_SECONDS * recogniser.sample_rate):
-        begun = time.perf_counter()
-        heard = recogniser.hear([samples[i] for i in group])
-        encoded = time.perf_counter()
-        texts = [next(iter(lexicon.search(h.log_probs)), h.draft) for h in heard]
-        ended = time.perf_counter()
-        spent = {"encode": share(begun, encoded, len(group)), "search": share(encoded, ended, len(group))}
-        for index, h, text in zip(group, heard, texts, strict=True):
-            done[index] = Transcript(text, "words", h.draft, frame_entropies(h.log_probs).cpu(), milliseconds=spent)
-    return [done[i] for i in range(len(samples))]
 
 
 @contextmanager

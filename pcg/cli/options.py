@@ -21,7 +21,7 @@ Options = Mapping[str, tuple]
 """By name: kind, default, sentence and, for numbers, the least and the greatest value."""
 
 AUTO = "auto"
-JUDGES = "whisper, embedded, or from the hub whisper-large, hubert, granite"
+JUDGES = "whisper, embedded, or from the hub whisper-large, hubert"
 BOTH_JUDGES = "whisper,embedded"
 MODEL_HELP = (
     "'embedded', llasa-1b, llasa-3b, llasa-8b, neutts-air, neutts-nano, OWNER/NAME of the hub (@REVISION pins it), or a folder"

@@ -18,7 +18,8 @@ import soundfile
 import torch
 from pydantic import BaseModel
 
-from pcg.asr.self_speculative import PRESETS, Recogniser, Thresholds, transcribe
+from pcg.asr.embedded import Recogniser
+from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
 from pcg.audio import load_audio
 from pcg.errors import AssetError, InputError, PCGError, first_line
 from pcg.experiments.tables import Column, P, Table

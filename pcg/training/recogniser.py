@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.asr.embedded import EmbeddedRecogniser, save_recogniser
+from pcg.asr.embedded import Recogniser, save_recogniser
 from pcg.asr.network import (
     BLANK,
     LABELS_PER_FRAME,
@@ -210,7 +210,7 @@ class RecogniserTraining:
 
         def evaluate() -> dict[str, float]:
             parts = (encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval())
-            recogniser, figures = EmbeddedRecogniser("in training", *parts, subwords), {}
+            recogniser, figures = Recogniser("in training", *parts, subwords), {}
             # Without a reader that has learned, the characters of the encoder are the text.
             thresholds = PRESETS["ar"] if "reader" in learned else Thresholds(inf, None)
             for split, sentences in self.held_out.items():
@@ -246,7 +246,7 @@ def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
 
 
 def lay_out(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Lay out rows as `EmbeddedRecogniser.read` does: each row's frames, at the places that its CTC path has spelled to, then
+    """Lay out rows as `Recogniser.read` does: each row's frames, at the places that its CTC path has spelled to, then
     its text after the opening id.
 
     Returns:

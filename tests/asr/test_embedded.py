@@ -1,6 +1,5 @@
 """The embedded recogniser: what padding may not change, what is read in training and in decoding, and its folder."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcg.asr.embedded import EmbeddedRecogniser, load_recogniser, vocabulary_of
+from pcg.asr.embedded import Recogniser, load_recogniser, vocabulary_of
 from pcg.asr.network import CHARACTERS, LogMel, Subwords, read_path, spell
 from pcg.errors import AssetError
 from pcg.synthesis.voice import load_llama
@@ -25,12 +24,6 @@ def test_a_path_is_merged_before_blanks_are_dropped() -> None:
     assert read_path([]) == ""
 
 
-def test_loudness_does_not_change_the_features() -> None:
-    mel, utterance = LogMel(), 0.2 * torch.randn(1, 8000, generator=torch.Generator().manual_seed(0))
-    length = torch.tensor([utterance.shape[1]])
-    assert torch.allclose(mel(utterance, length)[0], mel(0.2 * utterance, length)[0], atol=1e-3)
-
-
 def test_subwords_spell_every_text_and_count_its_characters() -> None:
     subwords = Subwords.learn(["the cat sat on the mat", "don't"], 40)
     for text in ("the cat", "zebra quiz", "isn't it"):
@@ -42,7 +35,7 @@ def test_subwords_spell_every_text_and_count_its_characters() -> None:
 
 
 @torch.inference_mode()
-def test_decoding_reads_what_training_laid_out(recogniser: EmbeddedRecogniser, recogniser_folder: Path, babble: Babble) -> None:
+def test_decoding_reads_what_training_laid_out(recogniser: Recogniser, recogniser_folder: Path, babble: Babble) -> None:
     """The likelihoods of the decoder's pass are those that transformers computes for a training row."""
     subwords = Subwords.load(recogniser_folder / "subwords.json")
     lm, texts = load_llama(recogniser_folder / "lm", vocabulary_of(subwords)), ["the lazy dog", "", "a fox"]
@@ -61,20 +54,18 @@ def test_decoding_reads_what_training_laid_out(recogniser: EmbeddedRecogniser, r
         assert torch.allclose(found.log_likelihoods, wanted, atol=1e-3)
 
 
-@pytest.mark.parametrize("part", ["recogniser.json", "subwords.json", "encoder/model.safetensors", "lm/model.safetensors"])
-def test_a_damaged_folder_is_refused_in_one_sentence(recogniser_folder: Path, tmp_path: Path, part: str) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(recogniser_folder, folder)
-    (folder / part).write_bytes(b"damaged")
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        ("recogniser.json", "damaged"),
+        ("subwords.json", "damaged"),
+        ("encoder/model.safetensors", "damaged"),
+        ("encoder/config.json", '{"layers": 3}'),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_sentence(recogniser_folder: Path, tmp_path: Path, part: str, content: str) -> None:
+    folder = shutil.copytree(recogniser_folder, tmp_path / "copy")
+    (folder / part).write_text(content)
     with pytest.raises(AssetError, match="damaged") as caught:
         load_recogniser(folder)
     assert "\n" not in str(caught.value)
-
-
-def test_weights_of_another_shape_are_refused(recogniser_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(recogniser_folder, folder)
-    path = folder / "encoder" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"layers": 3}))
-    with pytest.raises(AssetError, match="damaged"):
-        load_recogniser(folder)

@@ -24,7 +24,7 @@ from explorers.more.recognition import (
     transcript_html,
 )
 from explorers.session import Session, ShownTake
-from pcg.asr.embedded import EmbeddedRecogniser
+from pcg.asr.embedded import Recogniser
 from pcg.asr.listening import Recognition, listen
 from pcg.asr.self_speculative import PRESETS, Thresholds
 from pcg.metrics.intelligibility import comparable, word_errors
@@ -44,13 +44,13 @@ def sound(babble: Callable[[int, int], list[Tensor]]) -> np.ndarray:
 
 
 @pytest.fixture
-def heard(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> Recognition:
+def heard(recogniser: Recogniser, sound: np.ndarray) -> Recognition:
     return listen(recogniser, sound, RATE, PRESETS["accurate"])
 
 
 @pytest.mark.parametrize("thresholds", SETTINGS)
 def test_what_a_gate_accepted_begins_the_transcript(
-    recogniser: EmbeddedRecogniser, babble: Callable[[int, int], list[Tensor]], thresholds: Thresholds
+    recogniser: Recogniser, babble: Callable[[int, int], list[Tensor]], thresholds: Thresholds
 ) -> None:
     for utterance in babble(6, 2):
         result = listen(recogniser, utterance.numpy(), RATE, thresholds)
@@ -90,7 +90,7 @@ def test_the_errors_are_those_of_jiwer(meant: str, said: str) -> None:
     assert " ".join(word[2] for word in words if word[2]) == comparable(said)
 
 
-def test_hostile_words_stay_words(recogniser: EmbeddedRecogniser, heard: Recognition) -> None:
+def test_hostile_words_stay_words(recogniser: Recogniser, heard: Recognition) -> None:
     part = replace(heard.parts[0], stage="ar", text=MARKUP, accepted_text=MARKUP[:20], draft=MARKUP)
     hostile = replace(heard, parts=(part, part), starts=(0.0, 1.0))
     words = align(MARKUP, MARKUP + " more")
@@ -98,7 +98,7 @@ def test_hostile_words_stay_words(recogniser: EmbeddedRecogniser, heard: Recogni
         assert_words_stay_words(page)
 
 
-def test_the_page_tells_which_step_decided_and_why(recogniser: EmbeddedRecogniser, sound: np.ndarray) -> None:
+def test_the_page_tells_which_step_decided_and_why(recogniser: Recogniser, sound: np.ndarray) -> None:
     pages = {}
     for name, thresholds in {"certain": Thresholds(4.0, 0.1), "alone": PRESETS["ar"], "refused": Thresholds(0.0, 0.9)}.items():
         pages[name] = transcript_html(recogniser, thresholds, listen(recogniser, sound, RATE, thresholds))
@@ -110,7 +110,7 @@ def test_the_page_tells_which_step_decided_and_why(recogniser: EmbeddedRecognise
     assert "not above 0.9" in pages["refused"]
 
 
-def test_silence_has_no_parts_and_is_told(recogniser: EmbeddedRecogniser) -> None:
+def test_silence_has_no_parts_and_is_told(recogniser: Recogniser) -> None:
     result = listen(recogniser, np.zeros(RATE, np.float32), RATE, PRESETS["fast"])
     record = record_of(recogniser.name, result, align("hello there", result.text))
     assert (record["stage"], record["rtfx"], record["wer"]) == (None, None, 1)
@@ -123,7 +123,7 @@ def take(synthesizer: Synthesizer) -> Take:
 
 
 @pytest.fixture(scope="module")
-def client(synthesizer: Synthesizer, recogniser: EmbeddedRecogniser, take: Take) -> Iterator[Client]:
+def client(synthesizer: Synthesizer, recogniser: Recogniser, take: Take) -> Iterator[Client]:
     with gr.Blocks() as app:
         create_recognition(synthesizer, lambda: recogniser, gr.State(Session().with_take(ShownTake.of(take))), in_hand())
     yield from serve_clients(app)
@@ -135,7 +135,7 @@ def recording(sound: np.ndarray, tmp_path: Path) -> Path:
     return tmp_path / "babble.wav"
 
 
-def test_the_endpoint_answers_with_a_record_and_pages(client: Client, recording: Path, recogniser: EmbeddedRecogniser) -> None:
+def test_the_endpoint_answers_with_a_record_and_pages(client: Client, recording: Path, recogniser: Recogniser) -> None:
     expected = listen(recogniser, soundfile.read(recording, dtype="float32")[0], RATE, Thresholds(2.0, 0.1))
     record, page, errors, picture, status = client.predict(handle_file(recording), 2.0, 0.1, MARKUP, api_name="/transcribe")
     assert (record["text"], record["stage"]) == (expected.text, expected.parts[0].stage)
