@@ -116,52 +116,56 @@ def read_yaml(field: str, path: Path) -> object:
 
 LIST = "SHA256SUMS"
 LEFT_OUT = ("*.sqlite*", "*.html", "steps.json")
-LARGEST_LIST = 1_000_000
-LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+# A digest and a path within the folder.
+LINE = re.compile(r"([0-9a-f]{64})  (?!/|.*\.\.)([^\\]+)")
 
 
 def write_checksums(folder: Path) -> None:
     """List every file of `folder`, whatever was listed before. It is done last: what is half written is refused meanwhile."""
-    _write(folder, {name: _digest(folder, name) for name in _files(folder)})
+    _write(folder, {name: _digest(folder / name) for name in _files(folder)})
 
 
 def renew_checksums(path: Path) -> None:
     """Where a list covers `path`, a file or a part of a published folder, bring its lines for that up to date alone."""
     if covered := _covered(path):
-        root, part = covered
-        listed = _read(root)
+        root, part, listed = covered
+        folders = {PurePosixPath(name).parent for name in listed}
         kept = {name: digest for name, digest in listed.items() if not _is_in(name, part)}
-        _write(root, kept | {name: _digest(root, name) for name in _beside(listed, root) if _is_in(name, part)})
+        new = [name for name in _files(root) if _is_in(name, part) and PurePosixPath(name).parent in folders]
+        _write(root, kept | {name: _digest(root / name) for name in new})
 
 
 def check_checksums(path: Path) -> None:
     """Compare `path`, a published folder, a part of one, or a file in one, with the list that covers it; where there is none,
     as in folders from the hub, nothing is compared.
 
-    Raises AssetError with the name of the file that is damaged, missing, or not listed.
+    Raises AssetError with the name of the file that is damaged or missing.
     """
-    if not (covered := _covered(path)):
-        return
-    root, part = covered
-    listed = _read(root)
-    for name in _beside(listed, root):
-        if name not in listed and _is_in(name, part):
-            raise AssetError(f"The file {root / name} is not listed in the {LIST} of its folder.")
+    root, part, listed = _covered(path) or (path, PurePosixPath(), {})
     for name, digest in listed.items():
-        if _is_in(name, part) and _digest(root, name) != digest:
+        if not _is_in(name, part):
+            continue
+        if not (root / name).is_file():
+            raise AssetError(f"The file {root / name} is missing: the {LIST} of its folder lists it.")
+        if _digest(root / name) != digest:
             raise AssetError(f"The file {root / name} is damaged: its SHA-256 is not the one in the {LIST} of its folder.")
 
 
-def _covered(path: Path) -> tuple[Path, PurePosixPath] | None:
-    """The folder with the list that covers `path`, and the place of `path` in it: the folder of `path`, or the one above where
-    its list names something in that."""
+def _covered(path: Path) -> tuple[Path, PurePosixPath, dict[str, str]] | None:
+    """The folder with the list that covers `path`, the place of `path` in it, and the digests there: the folder of `path`, or
+    the one above where its list names something in that."""
     root = Path(abspath(path if path.is_dir() else path.parent))
     if not (root / LIST).is_file():
-        named, root = re.compile(rf"[ *](\./)?{re.escape(root.name)}/"), root.parent
-        above = root / LIST
-        if not above.is_file() or not named.search(above.read_text(encoding="utf-8", errors="replace")):
+        inside, root = f"  {root.name}/", root.parent
+        if not (root / LIST).is_file() or inside not in (root / LIST).read_text(encoding="utf-8", errors="replace"):
             return None
-    return root, PurePosixPath(Path(abspath(path)).relative_to(root).as_posix())
+    try:
+        lines = [LINE.fullmatch(line) for line in (root / LIST).read_text(encoding="utf-8").splitlines()]
+        if not lines or not all(lines):
+            raise ValueError("a line names no file of the folder")
+    except (OSError, ValueError) as error:
+        raise AssetError(f"The list {root / LIST} is damaged ({first_line(error)}).") from error
+    return root, PurePosixPath(Path(abspath(path)).relative_to(root).as_posix()), {line[2]: line[1] for line in lines}
 
 
 def _is_in(name: str, part: PurePosixPath) -> bool:
@@ -175,42 +179,12 @@ def _files(root: Path) -> list[str]:
     return sorted(name for name in names if name != LIST and not any(fnmatch(name, pattern) for pattern in LEFT_OUT))
 
 
-def _beside(listed: dict[str, str], root: Path) -> list[str]:
-    """The files in those folders of which the list names something."""
-    folders = {PurePosixPath(name).parent for name in listed}
-    return [name for name in _files(root) if PurePosixPath(name).parent in folders]
-
-
-def _digest(root: Path, name: str) -> str:
-    file = root / name
-    if not file.is_file():
-        raise AssetError(f"The file {file} is missing: the {LIST} of its folder lists it.")
-    if not file.resolve().is_relative_to(root.resolve()):
-        raise AssetError(f"The file {file} is a link that leads out of its folder.")
+def _digest(file: Path) -> str:
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise AssetError(f"The file {file} cannot be read ({first_line(error)}).") from error
-
-
-def _read(root: Path) -> dict[str, str]:
-    """The digest of every file that is listed."""
-    listed: dict[str, str] = {}
-    try:
-        with (root / LIST).open("rb") as content:
-            lines = content.read(LARGEST_LIST).decode().splitlines()
-        for line in filter(None, lines):
-            found = LINE.fullmatch(line)
-            name = PurePosixPath(found[2]) if found else PurePosixPath("..")
-            if name.is_absolute() or ".." in name.parts or "\\" in line:
-                raise ValueError("a line names no file of the folder")
-            listed[name.as_posix()] = found[1]
-        if not listed:
-            raise ValueError("it names no file")
-    except (OSError, ValueError) as error:
-        raise AssetError(f"The list {root / LIST} is damaged ({first_line(error)}).") from error
-    return listed
 
 
 def _write(root: Path, digests: dict[str, str]) -> None:

@@ -18,8 +18,8 @@ Tokens are indices: speech codes first, the end of speech last.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -190,16 +190,9 @@ def coarse_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, groups:
     return all_accepted(tests, q, coins)
 
 
-def group_excess(groups: Groups, p: np.ndarray, q: np.ndarray, share: float = 1.0) -> Tensor:
-    """Compute [share Q_c - P_c]_+ of every group, `[M]` float64, from `p [V]` and `q [V]`."""
-    return groups.masses(share * q.astype(np.float64) - p).clamp(min=0)
-
-
-def dense_replacement(
-    groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0, excess: Tensor | None = None
-) -> Replacement:
-    """Draw K ~ [Q_c - P_c]_+ over all groups (Eq. 8), or from another `excess [M]`, then a token of it by q (Eq. 10)."""
-    excess = group_excess(groups, p, q) if excess is None else excess
+def dense_replacement(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coins, trials: int = 0) -> Replacement:
+    """Draw K ~ [Q_c - P_c]_+ over all groups (Eq. 8), then a token of it by q (Eq. 10)."""
+    excess = groups.masses(q.astype(np.float64) - p).clamp(min=0)
     # Rounding can reject although Q_c nowhere exceeds P_c; the group then comes from Q_c itself.
     group = draw(excess if excess.any() else groups.masses(q), float(coins.residual[0]))
     members = groups.members_of(group).numpy()
@@ -235,7 +228,7 @@ def _check_vocabulary(groups: Groups, q: Tensor) -> None:
 
 # Block verification: drafted tokens are judged together (Sun et al., arXiv 2403.10444, Algorithm 2)
 #
-# Both rules promise what token verification promises and keep more of the draft. With r_i the ratio of position i,
+# It promises what SD promises and keeps more of the draft. With r_i = q / p of the token at position i,
 #
 #     w_0 = 1,  w_i = min(1, w_{i-1} r_i)          the share of prefix i that stands, over all that the draft may say after it
 #     S_i = sum_x [w_i q(x) - p(x)]_+              what the draft then lacks at position i + 1
@@ -252,80 +245,21 @@ def block(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
     """SD with block verification: the emitted text has exactly the target's probabilities."""
     tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
     at = [(float(p[i, token]), float(q[i, token])) for i, token in enumerate(tokens)]
-    shares = prefix_shares(at)
-
-    @cache
-    def excess(i: int) -> np.ndarray:
-        return (shares[i] * q[i].astype(np.float64) - p[i]).clip(min=0)
-
-    ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
+    shares = list(accumulate(at, lambda share, pair: capped_ratio(share * pair[1], pair[0]), initial=1.0))
+    excess = [(shares[i] * q[i].astype(np.float64) - p[i]).clip(min=0) for i in range(len(tokens))]
+    standing = [shares[-1]]
+    for share, lacking in zip(shares[-2::-1], excess[::-1], strict=True):
+        spare = float(lacking.sum())
+        keep = spare / (spare + 1 - share) if 0 < share < 1 else share
+        standing.append(keep + (1 - keep) * standing[-1])
     tests: list[Test] = []
-    for i, x in enumerate(tokens):
-        tests.append(Test(x, *at[i], *at[i], ratios[i], accept[i], accept[i] < ratios[i]))
+    for i, (before, after) in enumerate(pairwise(standing[::-1])):
+        ratio = after / before if before > 0 else 0.0
+        tests.append(Test(tokens[i], *at[i], *at[i], ratio, accept[i], accept[i] < ratio))
         if not tests[-1].accepted:
-            replacement = draw(excess(i) if excess(i).any() else q[i], float(coins.residual[0]))
+            replacement = draw(excess[i] if excess[i].any() else q[i], float(coins.residual[0]))
             return Verdict(i, replacement, "resampled", tuple(tests))
     return all_accepted(tests, q, coins)
-
-
-def coarse_block(groups: Groups, residual: str = "dense") -> Rule:
-    """PCG with block verification: ratios and residuals are those of groups.
-
-    Exact as `coarse` is: the group at each position, given the text so far, follows Q_c. More of the text follows p within its
-    group, since a group stands with min(w Q_c, P_c) / w. It needs the masses of all groups at up to L - 1 positions a round,
-    which costs a CPU more than the further tokens save (docs/acceptance.md). residual "thinning" serves where w = 1. With
-    singleton groups and the dense residual this is `block`, coin for coin.
-    """
-    replace = _replacement(residual)
-
-    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        _check_vocabulary(groups, q)
-        tokens, accept, p, q = drafted.tolist(), coins.accept.tolist(), as_array(p), as_array(q)
-        labels = [groups.label(token, coin) for token, coin in zip(tokens, coins.group.tolist(), strict=False)]
-        at = [(groups.mass(p[i], label), groups.mass(q[i], label)) for i, label in enumerate(labels)]
-        shares = prefix_shares(at)
-
-        @cache
-        def excess(i: int) -> Tensor:
-            return group_excess(groups, p[i], q[i], shares[i])
-
-        ratios = stand_ratios(shares, lambda i: float(excess(i).sum()))
-        tests: list[Test] = []
-        for i, (x, group) in enumerate(zip(tokens, labels, strict=True)):
-            p_x, q_x = float(p[i, x]), float(q[i, x])
-            tests.append(Test(x, p_x, q_x, *at[i], ratios[i], accept[i], accept[i] < ratios[i], group, groups.size(group)))
-            if not tests[-1].accepted:
-                if shares[i] == 1:
-                    return replace(groups, p[i], q[i], coins).verdict(i, tests)
-                return dense_replacement(groups, p[i], q[i], coins, 0, excess(i)).verdict(i, tests)
-        return all_accepted(tests, q, coins)
-
-    return rule
-
-
-def prefix_shares(at: Sequence[tuple[float, float]]) -> list[float]:
-    """Compute w_0 .. w_L from what draft and target give each drafted token (or its group)."""
-    shares = [1.0]
-    for p, q in at:
-        shares.append(capped_ratio(shares[-1] * q, p))
-    return shares
-
-
-def stand_ratios(shares: Sequence[float], lacking: Callable[[int], float]) -> list[float]:
-    """Compute the chance of each of L positions to stand if those before it do, given all drafted tokens.
-
-    shares: w_0 .. w_L. lacking: S_i, asked for where 0 < w_i < 1 alone, as it costs a look at all probabilities.
-    """
-    standing = [shares[-1]]
-    for i in range(len(shares) - 2, -1, -1):
-        if 0 < shares[i] < 1:
-            spare = lacking(i)
-            keep = spare / (spare + 1 - shares[i])
-        else:
-            keep = shares[i]
-        standing.append(keep + (1 - keep) * standing[-1])
-    standing.reverse()
-    return [after / before if before > 0 else 0.0 for before, after in pairwise(standing)]
 
 
 # Other lossy rules

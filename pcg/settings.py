@@ -17,7 +17,6 @@ EXACT = ("ar", "sd")
 """Methods whose tokens have the target's distribution."""
 SAMPLERS = ("plain", "ras", "eas")
 SIMILARITIES = ("cosine", "mel")
-BLOCKWISE = ("sd", "pcg")
 LONGEST_WORD = 40
 
 
@@ -119,7 +118,7 @@ class Settings(Checked):
     repetition_penalty: Number = _knob(1.0, 1.0, 2.0, 0.05, "Divides the logits of earlier tokens; plain sampler only.")
     hierarchical: bool = Field(False, description="Let spoof detectors choose among beams (MSpoofTTS).")
     verification: Literal["token", "block"] = Field(
-        "token", description="Test drafted tokens one by one, or together (arXiv 2403.10444; sd and pcg only)."
+        "token", description="Test drafted tokens one by one, or together (arXiv 2403.10444; sd only)."
     )
 
     def __init__(self, method: object = "pcg", /, **values: object) -> None:
@@ -127,7 +126,7 @@ class Settings(Checked):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Settings":
-        if self.verification == "block" and self.method not in BLOCKWISE:
+        if self.verification == "block" and self.method != "sd":
             raise InputError("verification", "block", f"token with method {self.method}")
         if self.repetition_penalty > 1 and self.sampler != "plain":
             raise InputError("repetition_penalty", self.repetition_penalty, f"1 with sampler {self.sampler}")
@@ -140,7 +139,7 @@ class Settings(Checked):
 
     def for_method(self, method: str) -> "Settings":
         """The same settings for another method; block verification falls back to token verification."""
-        return self.with_(method=method, verification=self.verification if method in BLOCKWISE else "token")
+        return self.with_(method=method, verification=self.verification if method == "sd" else "token")
 
     def as_dict(self) -> dict[str, object]:
         return self.model_dump()

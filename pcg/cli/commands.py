@@ -267,11 +267,11 @@ def serve(options: SimpleNamespace) -> None:
 def groups(
     options: SimpleNamespace,
     theta: Annotated[str | None, typer.Option(help="thresholds with commas between [default: some from 0.3 to 1]")] = None,
-    export: Annotated[Path | None, typer.Option(help="write groups and map into this folder (safetensors, parquet)")] = None,
+    export: Annotated[Path | None, typer.Option(help="write the groups to this file (safetensors)")] = None,
     model: Annotated[str, typer.Option(help=MODEL["model"][2])] = "embedded",
 ) -> None:
     """Print statistics of the Acoustic Similarity Groups at some thetas."""
-    from pcg.groups.atlas import export_atlas, export_groups
+    from pcg.groups.atlas import export_groups
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
@@ -286,9 +286,8 @@ def groups(
         rows.append({"theta": each, **statistics, "seconds": round(perf_counter() - begun, 4)})
     print_table([{name: str(round(value, 4)) for name, value in row.items()} for row in rows])
     if export:
-        files = export_groups(synthesizer.groups(thetas[0], similarity), export, similarity, synthesizer.voice.name)
-        files.append(export_atlas(synthesizer.atlas(), export / "map.parquet", synthesizer.voice.name))
-        print(*files, sep="\n")
+        export_groups(synthesizer.groups(thetas[0], similarity), export, similarity, synthesizer.voice.name)
+        print(export)
     if options.json:
         print(json.dumps({"model": model, "similarity": similarity, "thetas": rows}))
 

@@ -357,9 +357,7 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     # Shares at position 1 .. lookahead: of the rounds, and of the tests there.
     "acceptance": lambda s: tuple((s.by_position[1] / np.maximum(s.by_position[0], 1)[:1]).tolist()),
     "conditional": lambda s: tuple((s.by_position[1] / np.maximum(s.by_position[0], 1)).tolist()),
-    "trials_per_rejection": lambda s: s.pooled(
-        "trials", "rejections", s.sums.total["trials"] and s.condition.settings.verification == "token"
-    ),
+    "trials_per_rejection": lambda s: s.pooled("trials", "rejections", s.sums.total["trials"]),
     "hit_limit": lambda s: share(sum(record.result.hit_limit for record in s.records), s.n),
     "swapped": lambda s: s.pooled("swapped", meaningful=s.condition.swap),
 }

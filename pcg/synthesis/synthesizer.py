@@ -24,7 +24,7 @@ from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.places import CACHE
-from pcg.rules import Rule, block, coarse, coarse_block, exact, tolerant
+from pcg.rules import Rule, block, coarse, exact, tolerant
 from pcg.sampling import sampler_of
 from pcg.settings import EXACT, METHODS, Settings, bounds
 from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
@@ -180,16 +180,15 @@ class Synthesizer:
     def rule(self, settings: Settings) -> Rule:
         """The acceptance rule that `settings` ask for; AR, which drafts nothing, never asks its rule, and gets that of SD."""
         if settings.method == "pcg":
-            return self._coarse(settings.theta, settings.similarity, settings.verification)
+            return self._coarse(settings.theta, settings.similarity)
         if settings.verification == "block":
             return block
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
-    def _coarse_rule(self, theta: float, similarity: str, verification: str) -> Rule:
+    def _coarse_rule(self, theta: float, similarity: str) -> Rule:
         """PCG by thinning, whose cost hardly grows with the vocabulary; where every token stands alone the dense residual, by
         which it says what SD says, coin for coin."""
-        make = coarse_block if verification == "block" else coarse
-        return make(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
+        return coarse(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
 
     def speak(
         self,

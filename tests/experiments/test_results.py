@@ -131,8 +131,6 @@ def test_acceptance_by_hand() -> None:
     assert row.acceptance == pytest.approx((0.6, 0.4, 0.2))
     assert row.conditional == pytest.approx((0.6, 4 / 6, 0.5))
     assert row.trials_per_rejection.value == pytest.approx(16 / 8)
-    blocks = Condition("blocks", Settings("pcg", verification="block"))
-    assert by_name([record(blocks, 0, **drafted)])["blocks"].trials_per_rejection is None  # nothing is thinned
 
 
 def test_positions_at_which_all_was_rejected_count_as_tested() -> None:

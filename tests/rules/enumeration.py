@@ -3,6 +3,7 @@
 The rules are black boxes but for the weights that they draw a replacement by, so that sums of chances are good to 1e-12.
 """
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from pcg.groups.groups import Groups
-from pcg.rules import Coins, Test, Verdict, all_accepted, prefix_shares, stand_ratios
+from pcg.rules import Coins, block
 from pcg.sampling import as_array, draw
 
 ALMOST_ONE = 1 - 2**-53
@@ -72,10 +73,9 @@ class Chooser:
 class Enumeration:
     """All texts of `LENGTH` tokens that a rule says, round by round."""
 
-    def __init__(self, rule, world, lookahead, groups=None, stops=lambda p: False, bonus=None):
+    def __init__(self, rule, world, lookahead, groups=None, stops=lambda p: False):
         self.rule, self.world, self.lookahead, self.stops = rule, world, lookahead, stops
         self.groups = groups or Groups.singletons(world.codes)
-        self.bonus = bonus or (lambda text: world.behind(text)[1])
         self.known = {}
         self.over_groups = groups is not None
 
@@ -132,7 +132,7 @@ class Enumeration:
             chance *= test.ratio
             if not chance:
                 return
-        for token, share in enumerate(self.bonus((*text, *drafted))):
+        for token, share in enumerate(self.world.behind((*text, *drafted))[1]):
             for label in self.label_coins(token):
                 held = self.groups.label(token, label)
                 yield chance * share / float(self.groups.count[token]), (*drafted, token), (*tested, held), len(drafted)
@@ -172,33 +172,11 @@ def coarse_target_of(world, groups):
     return lambda text: groups.masses(world.behind(text)[1]).numpy()
 
 
-def within_by(groups, drawn_by, naive=False):
-    """Block verification over groups; the token that replaces a rejected one follows `drawn_by(p, q)` within its group. naive:
-    the group comes from the residual of token verification, a mistake that was shipped elsewhere."""
-
-    def rule(drafted, p, q, coins):
-        tokens, p, q = drafted.tolist(), as_array(p), as_array(q)
-        labels = [groups.label(t, c) for t, c in zip(tokens, coins.group.tolist(), strict=True)]
-        shares = prefix_shares([(groups.mass(p[i], k), groups.mass(q[i], k)) for i, k in enumerate(labels)])
-
-        def excess(i, share):
-            return groups.masses(share * q[i] - p[i]).clamp(min=0)
-
-        ratios = stand_ratios(shares, lambda i: float(excess(i, shares[i]).sum()))
-
-        tests = []
-        for i, coin in enumerate(coins.accept[: len(tokens)].tolist()):
-            tests.append(Test(tokens[i], 0.0, 0.0, 0.0, 0.0, ratios[i], coin, coin < ratios[i], labels[i]))
-            if not tests[-1].accepted:
-                group = draw(excess(i, 1.0 if naive else shares[i]), float(coins.residual[0]))
-                members = groups.members_of(group).numpy()
-                inside = drawn_by(p[i], q[i])[members] * groups.weights(group).numpy()
-                token = int(members[draw(inside, float(coins.residual[1]))])
-                return Verdict(i, token, "resampled", tuple(tests), next_group=group)
-        return all_accepted(tests, q, coins)
-
-    return rule
-
-
-def mistaken(groups):
-    return within_by(groups, lambda p, q: q, naive=True)
+def mistaken(drafted, p, q, coins):
+    """Block verification whose replacement comes from the residual of token verification, a mistake that was shipped
+    elsewhere."""
+    verdict = block(drafted, p, q, coins)
+    if verdict.next_kind == "bonus":
+        return verdict
+    at = verdict.accepted
+    return replace(verdict, next_token=draw((q[at] - p[at]).clip(min=0), float(coins.residual[0])))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pcg.groups.groups import Groups
-from pcg.rules import THINNING_TRIALS, Coins, block, coarse, coarse_block, exact, membership, tolerant, typical
+from pcg.rules import THINNING_TRIALS, Coins, block, coarse, exact, membership, tolerant, typical
 from pcg.sampling import draw
 
 ALMOST_ONE = 1 - 2**-53
@@ -23,8 +23,6 @@ RULES = {
     "dense": lambda groups: coarse(groups),
     "thinning": lambda groups: coarse(groups, "thinning"),
     "block": lambda groups: block,
-    "block, dense": lambda groups: coarse_block(groups),
-    "block, thinning": lambda groups: coarse_block(groups, "thinning"),
 }
 WITHOUT_GROUPS = ("exact", "tolerant", "membership", "typical", "block")
 EVERY = pytest.mark.parametrize("name", RULES)
@@ -88,7 +86,7 @@ def test_nothing_drafted_gives_one_token_of_the_target(name, groups, laws, coins
     assert (verdict.accepted, verdict.next_kind, verdict.next_token, verdict.tests) == (0, "bonus", draw(q[0], 0.2), ())
 
 
-@pytest.mark.parametrize("name", ["exact", "dense", "thinning", "block", "block, dense", "block, thinning"])
+@pytest.mark.parametrize("name", ["exact", "dense", "thinning", "block"])
 @pytest.mark.parametrize("tiny", [1e-300, 5e-324])
 def test_a_tiny_draft_probability_is_harmless(name, tiny, coins):
     p = torch.tensor([[tiny, 1.0]], dtype=torch.float64)
