@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from pcg.errors import InputError
 from pcg.files import __version__
-from pcg.models.hub import content_digest, lies_beside
+from pcg.models.hub import content_digest
 from pcg.settings import Checked, Settings, is_numeric, shown
 from pcg.text.reading import check_text
 
@@ -79,7 +79,7 @@ class Origin(Checked):
         patterns = {voice.folder: (*WEIGHTS, *LLASA_WEIGHTS), voice.codec_folder: CODEC_WEIGHTS}
         for folder, names in patterns.items():
             files = sorted(file for pattern in names for file in folder.glob(pattern)) if folder else ()
-            for file in (each for each in files if not lies_beside(each, folder)):
+            for file in files:
                 digest.update(f"{file.relative_to(folder).as_posix()} {content_digest(file)}\n".encode())
         precision = "" if voice.precision == PRECISIONS[voice.device] else voice.precision
         return cls(

@@ -11,6 +11,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
+from pcg.bench.costs import LOOKAHEADS, TEXTS, method_figures, pooled, round_costs, rounded
 from pcg.bench.shapes import medians, read_bandwidth
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.speculative import Request
@@ -19,7 +20,6 @@ from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, load_llama
 from pcg.sampling import Plain
 from pcg.settings import Settings
-from pcg.synthesis.costs import LOOKAHEADS, TEXTS, method_figures, pooled, round_costs, rounded
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, Voice
 from pcg.take import Sound, Take, accepted_in_words

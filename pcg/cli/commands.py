@@ -337,7 +337,7 @@ def bench(context: typer.Context, options: SimpleNamespace) -> None:
 @with_options(MODEL, THREADS)
 def quick(options: SimpleNamespace) -> None:
     """Answer in 20 seconds whether drafting pays on this computer, and with which lookahead."""
-    from pcg.synthesis.costs import will_it_pay
+    from pcg.bench.costs import will_it_pay
 
     verdict = will_it_pay(load_synthesizer(options), Settings())
     print(verdict.table(), verdict.sentence, json.dumps(verdict.as_dict()), sep="\n")

@@ -28,7 +28,7 @@ MODEL_HELP = (
 )
 MODEL: Options = {
     "model": (str, "embedded", MODEL_HELP),
-    "draft": (str, AUTO, "auto, the name of a draft of the voice, layers:0,1,27, none, or a folder"),
+    "draft": (str, AUTO, "auto, layers:0,1,27, none, or a folder"),
     "device": (str, "cpu", "cpu, or cuda with CUDA graphs"),
     "precision": (str, AUTO, "float32, bfloat16, int8 (weights of 8 bits), or auto: bfloat16 where the machine has it"),
 }

@@ -36,7 +36,7 @@ from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
 from pcg.spoof.detectors import M50, STEP, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice, named_draft
+from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice
 from pcg.take import Round, Take
 from pcg.text.prompt import Reference
 
@@ -91,8 +91,8 @@ class WorkerSpec:
             add_content(digest, codec)
         if "embedded" in self.judges:
             add_content(digest, RECOGNISER)
-        if (named := named_draft(self.draft, folder / "draft")) or isdir(self.draft):
-            add_content(digest, named or Path(self.draft))
+        if isdir(self.draft):
+            add_content(digest, Path(self.draft))
         elif self.draft != AUTO:  # which leaves no mark, as there were results before there was a choice
             digest.update(self.draft.encode())
         precision = auto_precision(self.device) if self.precision == AUTO else self.precision

@@ -85,8 +85,6 @@ EMBEDDED = "embedded"
 REVISION = "PCG_REVISION"
 CODEC_REVISION = "PCG_CODEC_REVISION"
 FILES = ("*.json", "*.safetensors", "*.jinja", "LICENSE*", "README.md")
-# A map of the codes, and further drafts that go by a name: a voice is the same with them and without.
-BESIDE = ("atlas-", "draft-")
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SHA256 = re.compile("[0-9a-f]{64}")
 NEUTTS_CODE = b'"<|speech_0|>"'
@@ -272,11 +270,6 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-def lies_beside(file: Path, folder: Path) -> bool:
-    """Whether the model in `folder` is the same with `file` and without it (see BESIDE)."""
-    return file.relative_to(folder).parts[0].startswith(BESIDE)
-
-
 def weights_digest(folder: Path) -> str:
     """A SHA-256 of one model, in hexadecimal: of the config.json and the safetensors that lie in `folder` itself. Raises
     OSError where a file cannot be read."""
@@ -287,9 +280,9 @@ def weights_digest(folder: Path) -> str:
 
 
 def add_content(digest: "hashlib._Hash", folder: Path) -> None:
-    """Add everything in `folder` that a model is read from to `digest`; cards, and what lies BESIDE it, may change. Raises
+    """Add everything in `folder` that a model is read from to `digest`; cards and the map of the codes may change. Raises
     AssetError where there is nothing, or a file cannot be read."""
-    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not lies_beside(f, folder)]
+    files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not f.name.startswith("atlas-")]
     if not files:
         raise AssetError(f"The model in {folder} is missing.")
     for file in files:

@@ -101,8 +101,6 @@ def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) ->
 
 AUTO, TRAINED, NONE = "auto", "trained", "none"
 LAYERS, FOLDER = "layers:", "folder:"
-NAMED = "draft-"
-NAME = "[a-z0-9-]{1,40}"
 LONGEST_SHOWN = 60
 NO_DRAFT = "No draft is loaded, so only AR can speak."
 
@@ -127,7 +125,7 @@ def choose_draft(
     """The draft that `choice` asks for, on the device and in the type of `target`. rounded, int8: see `DecodingLlama`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "none",
-    NAME for `draft-NAME/` beside `folder`, or a folder that holds a trained draft. Raises InputError for anything else
+    or a folder that holds a trained draft. Raises InputError for anything else
     and for a draft of other ids or of another shape than the target's, AssetError for a damaged one.
     """
     if choice == NONE:
@@ -138,8 +136,7 @@ def choose_draft(
         kind, numbers = LAYERS + ",".join(map(str, origin)), ", ".join(map(str, origin))
         notice = f"The draft is untrained (of the target's layers: {numbers}), so few of its tokens pass: train one for speed."
         return Draft(kind, DecodingLlama(target.subset(origin), vocabulary, **products), notice)
-    named = named_draft(choice, folder)
-    kind = TRAINED if origin == folder else choice if named else FOLDER + _digest(origin)
+    kind = TRAINED if origin == folder else FOLDER + _digest(origin)
     if kind.startswith(FOLDER):  # the voice's own came with it
         check_checksums(origin)
     if is_feature_draft(origin):
@@ -165,25 +162,10 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
             allowed = f"{LAYERS} and numbers from 0 to {depth - 1}, rising, with commas between them"
             raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
         return tuple(layers)
-    if named := named_draft(choice, folder):
-        return named
     if not isdir(choice):  # which, unlike Path's, accepts a name of any length
-        found = sorted(each.name.removeprefix(NAMED) for each in folder.parent.glob(f"{NAMED}*")) if folder is not None else ()
-        ways = ", ".join([AUTO, *(name for name in found if named_draft(name, folder)), NONE])
-        layers = f"some of the target's layers as in {LAYERS}0,{depth - 1}"
-        raise InputError("draft", choice[:LONGEST_SHOWN], f"{ways}, {layers}, or a folder that holds a draft")
+        allowed = f"{AUTO}, {NONE}, some of the target's layers as in {LAYERS}0,{depth - 1}, or a folder that holds a draft"
+        raise InputError("draft", choice[:LONGEST_SHOWN], allowed)
     return Path(choice)
-
-
-def named_draft(choice: str, folder: Path | None) -> Path | None:
-    """The folder of the draft that goes by the name `choice`, where one lies beside the voice's own in `folder`.
-
-    A name comes before a folder of the same name elsewhere, so that what is chosen does not depend on where a command runs.
-    """
-    if folder is None or choice in (AUTO, TRAINED, NONE) or not re.fullmatch(NAME, choice):
-        return None
-    named = folder.with_name(NAMED + choice)
-    return named if named.is_dir() else None
 
 
 def untrained_layers(depth: int) -> tuple[int, ...]:

@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from pcg.bench.engine import said_in_turns
-from pcg.cli import main
-from pcg.errors import InputError
-from pcg.settings import METHODS, Settings
-from pcg.synthesis.costs import (
+from pcg.bench.costs import (
+    Breakeven,
     RoundCosts,
-    breakeven,
     method_figures,
     pooled,
     round_costs,
     will_it_pay,
 )
+from pcg.bench.engine import said_in_turns
+from pcg.cli import main
+from pcg.errors import InputError
+from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 
@@ -38,18 +38,19 @@ def test_real_rounds_are_timed_by_lookahead(synthesizer):
 
 
 def test_the_verdict_is_the_fastest_of_expected_tokens_over_cost():
-    found = breakeven(costs(1.0, 1.0, 0.1), {"sd": [0.5] * 8, "pcg": [0.8] * 8}, 3)
-    assert found.method == "pcg"
-    assert found.speedup == pytest.approx(max(sum(0.8**i for i in range(n + 1)) / (1 + 0.1 * n) for n in range(1, 9)))
-    assert found.speedups["pcg"][found.lookahead] == found.speedup
-    assert found.exact == (2, pytest.approx(1.75 / 1.2))
+    found = Breakeven.of(costs(1.0, 1.0, 0.1), {"sd": [0.5] * 8, "pcg": [0.8] * 8})
+    method, lookahead, speedup = found.winner
+    assert method == "pcg"
+    assert speedup == pytest.approx(max(sum(0.8**i for i in range(n + 1)) / (1 + 0.1 * n) for n in range(1, 9)))
+    assert found.speedups["pcg"][lookahead] == speedup
+    assert found.best("sd") == (2, pytest.approx(1.75 / 1.2))
     assert "PCG pays" in found.sentence
-    assert f"{found.exact[1]:.2f} x at lookahead 2" in found.sentence
+    assert f"{found.best('sd')[1]:.2f} x at lookahead 2" in found.sentence
 
 
 def test_where_nothing_is_faster_it_says_so():
-    found = breakeven(costs(1.0, 1.5, 0.5), {"sd": [0.3, 0.2], "pcg": [0.4]}, 3)
-    assert (found.method, found.lookahead, found.speedup) == ("ar", 0, 1.0)
+    found = Breakeven.of(costs(1.0, 1.5, 0.5), {"sd": [0.3, 0.2], "pcg": [0.4]})
+    assert found.winner == ("ar", 0, 1.0)
     assert "Nothing pays" in found.sentence
     assert f"{1.4 / 2:.2f} x AR" in found.sentence
 
@@ -75,9 +76,9 @@ def test_the_command_answers_in_a_table_a_sentence_and_json(tiny_voice_folder, t
 def test_block_verification_is_an_option_of_those_methods_that_know_it(tiny_voice_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("pcg.synthesis.synthesizer.CACHE", tmp_path)
     speak = ["speak", "hello", "--model", str(tiny_voice_folder), "--out", str(tmp_path / "a.wav"), "--json"]
-    assert main([*speak, "--verification", "block"]) == 0
+    assert main([*speak, "--method", "sd", "--verification", "block"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["settings"]["verification"] == "block"
-    for bad in (["--verification", "block", "--method", "ssd"], ["--verification", "tree"]):
+    for bad in (["--verification", "block"], ["--verification", "tree"]):
         assert main([*speak, *bad]) == 2
         assert "verification" in capsys.readouterr().err
 

@@ -135,65 +135,70 @@ def pooled(takes: Sequence[Take]) -> Take:
 
 @dataclass(frozen=True)
 class Breakeven:
-    """Result of `will_it_pay`; costs are in AR steps.
+    """Which method pays: `acceptances` by method, the chance of each position to be accepted if those before it were, and
+    `speedups` by method and lookahead, expected tokens over the cost of a round."""
 
-    pass_cost (v): by tokens of a pass. draft_cost (c): of a draft step. round_cost (R): by lookahead. acceptances: by method,
-    the chance of each position to be accepted if those before it were. speedups: by method and lookahead, expected tokens over
-    R. method, lookahead, speedup: the fastest of PROMISING; ar, 0 and 1 where none is faster. exact: lookahead, speed-up of SD.
-    """
-
-    ar_ms: float
-    pass_cost: dict[int, float]
-    draft_cost: float
-    round_cost: dict[int, float]
+    costs: RoundCosts
     acceptances: dict[str, tuple[float, ...]]
     speedups: dict[str, dict[int, float]]
-    method: str
-    lookahead: int
-    speedup: float
-    exact: tuple[int, float]
+
+    @classmethod
+    def of(cls, costs: RoundCosts, acceptances: Mapping[str, Sequence[float]]) -> "Breakeven":
+        speedups = {}
+        for method, chances in acceptances.items():
+            # Behind the last position that was ever tested nothing was accepted.
+            tokens = [1.0, *(1 + more for more in accumulate(accumulate(chances, mul)))]
+            speedups[method] = {n: costs.speed_up(tokens[min(n, len(chances))], n) for n in costs.round_cost}
+        return cls(costs, {method: tuple(chances) for method, chances in acceptances.items()}, speedups)
+
+    def best(self, method: str) -> tuple[int, float]:
+        """The lookahead at which a method is fastest, and its speed over AR there."""
+        return max(self.speedups[method].items(), key=lambda pair: pair[1])
+
+    @property
+    def winner(self) -> tuple[str, int, float]:
+        """Method, lookahead and speed of the fastest of PROMISING; ar, 0 and 1 where none is faster than AR."""
+        method = max((m for m in self.speedups if m in PROMISING), key=lambda m: self.best(m)[1])
+        return (method, *self.best(method)) if self.best(method)[1] > MARGIN else ("ar", 0, 1.0)
 
     @property
     def sentence(self) -> str:
         """The verdict as a sentence."""
-        count, exact = self.exact
-        if self.method == "ar":
-            best = max(max(row.values()) for method, row in self.speedups.items() if method in PROMISING)
+        method, lookahead, speedup = self.winner
+        if method == "ar":
+            best = max(self.best(m)[1] for m in self.speedups if m in PROMISING)
             return f"Nothing pays on this computer: AR is fastest, and the better of SD and PCG runs at {best:.2f} x AR."
-        said = (
-            f"{self.method.upper()} pays on this computer, with lookahead {self.lookahead}: by estimate {self.speedup:.2f} x AR"
-        )
-        if self.method == "sd":
+        said = f"{method.upper()} pays on this computer, with lookahead {lookahead}: by estimate {speedup:.2f} x AR"
+        if method == "sd":
             return said + ", and it keeps AR's distribution."
-        return said + f"; SD, which keeps AR's distribution, reaches {exact:.2f} x at lookahead {count}."
+        exact, speed = self.best("sd")
+        return said + f"; SD, which keeps AR's distribution, reaches {speed:.2f} x at lookahead {exact}."
 
     def table(self) -> str:
         """Return costs by width and speed-ups by method as columns of plain text."""
-        counts = list(self.round_cost)
+        counts, passes, rounds = list(self.costs.round_cost), self.costs.pass_cost, self.costs.round_cost
         rows = [
             ("tokens at once or drafted", [f"{n:d}" for n in counts]),
-            ("a pass, in AR steps (v)", [f"{self.pass_cost[n]:.2f}" if n in self.pass_cost else "" for n in counts]),
-            ("a round, in AR steps (R)", [f"{self.round_cost[n]:.2f}" for n in counts]),
+            ("a pass, in AR steps (v)", [f"{passes[n]:.2f}" if n in passes else "" for n in counts]),
+            ("a round, in AR steps (R)", [f"{rounds[n]:.2f}" for n in counts]),
         ]
         for method, chances in self.acceptances.items():
-            shown = [f"{chances[n - 1]:.0%}" if n <= len(chances) else "" for n in counts]
-            rows += [(f"{method}: accepted of tested", shown)]
-            rows += [(f"{method}: times AR", [f"{self.speedups[method][n]:.2f}" for n in counts])]
+            rows.append((f"{method}: accepted of tested", [f"{chance:.0%}" for chance in chances]))
+            rows.append((f"{method}: times AR", [f"{self.speedups[method][n]:.2f}" for n in counts]))
         return "\n".join(f"{name:28}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
 
     def as_dict(self) -> dict[str, object]:
         """Return the figures as JSON values."""
+        method, lookahead, speedup = self.winner
         return {
-            "ar_ms": round(self.ar_ms, 4),
-            "pass_cost": rounded(self.pass_cost, "v"),
-            "draft_cost": round(self.draft_cost, 4),
-            "round_cost": rounded(self.round_cost),
+            "ar_ms": round(self.costs.ar, 4),
+            "pass_cost": rounded(self.costs.pass_cost, "v"),
+            "round_cost": rounded(self.costs.round_cost),
             "acceptances": {method: [round(each, 4) for each in chances] for method, chances in self.acceptances.items()},
             "speedups": {method: rounded(row) for method, row in self.speedups.items()},
-            "method": self.method,
-            "lookahead": self.lookahead,
-            "speedup": round(self.speedup, 4),
-            "exact": {"lookahead": self.exact[0], "speedup": round(self.exact[1], 4)},
+            "method": method,
+            "lookahead": lookahead,
+            "speedup": round(speedup, 4),
             "sentence": self.sentence,
         }
 
@@ -216,8 +221,8 @@ def will_it_pay(
     for method in (method for method in synthesizer.methods if method != "ar"):
         spoken = settings.for_method(method).with_(lookahead=max(lookaheads))
         takes = [synthesizer.take(text, spoken, names[i % len(names)]) for i, text in enumerate(texts)]
-        acceptances[method] = tuple(pooled(takes).conditional_acceptance_by_position)
-    return breakeven(costs, acceptances, min(3, max(lookaheads)))
+        acceptances[method] = pooled(takes).conditional_acceptance_by_position
+    return Breakeven.of(costs, acceptances)
 
 
 def method_figures(takes: Mapping[str, Take], costs: RoundCosts, lookahead: int) -> dict[str, dict[str, object]]:
@@ -229,23 +234,6 @@ def method_figures(takes: Mapping[str, Take], costs: RoundCosts, lookahead: int)
         reached = {"speedup": speedup, "bound": bound, "bound_fraction": speedup / bound if bound else None}
         rows[method] = take.summary() | {name: value and round(value, 4) for name, value in reached.items()}
     return rows
-
-
-def breakeven(costs: RoundCosts, acceptances: Mapping[str, Sequence[float]], usual: int) -> Breakeven:
-    """Derive the verdict from costs and acceptances. usual: the lookahead at which the cost of a draft step is given."""
-    speedups = {}
-    for method, chances in acceptances.items():
-        # Behind the last position that was ever tested nothing was accepted.
-        tokens = [1.0, *(1 + more for more in accumulate(accumulate(chances, mul)))]
-        speedups[method] = {n: costs.speed_up(tokens[min(n, len(chances))], n) for n in costs.round_cost}
-    best = {method: max(row, key=row.__getitem__) for method, row in speedups.items()}
-    fastest = max((m for m in best if m in PROMISING), key=lambda method: speedups[method][best[method]])
-    speed = speedups[fastest][best[fastest]]
-    found = (fastest, best[fastest], speed) if speed > MARGIN else ("ar", 0, 1.0)
-    exact = (best["sd"], speedups["sd"][best["sd"]])
-    known = {method: tuple(chances) for method, chances in acceptances.items()}
-    cost = costs.draft_cost(usual)
-    return Breakeven(costs.ar, costs.pass_cost, cost, costs.round_cost, known, speedups, *found, exact)
 
 
 def rounded(row: Mapping[int, float], prefix: str = "") -> dict[str, float]:
