@@ -11,7 +11,7 @@ from pcg.decode.model_runner import ModelRunner
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, layer_subset
-from pcg.rules import THINNING_TRIALS, Coins, block, coarse, coarse_block, exact
+from pcg.rules import THINNING_TRIALS, Coins, block, coarse, exact
 from pcg.sampling import EntropyAware, Plain, RepetitionAware, draw, sampled_spans
 from pcg.text.prompt import Prompt
 
@@ -23,7 +23,6 @@ RULES = {
     "block": block,
     "dense": coarse(SINGLE),
     "thinning": coarse(SINGLE, "thinning"),
-    "block, dense": coarse_block(SINGLE),
 }
 
 
