@@ -8,17 +8,15 @@ from os.path import commonprefix
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
-import plotly.graph_objects as go
 
-from explorers.colours import BLUE, ORANGE, SOUND_COLOUR, WAVE_COLOUR, axis, layout
+from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
 from explorers.errors import showing_errors
 from explorers.session import NO_TAKE, Session
 from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html, percent
-from explorers.shared.terms import explained, term_html
+from explorers.shared.terms import term_html
 from pcg.asr.embedded import Recogniser
-from pcg.asr.listening import Recognition, cut, listen
+from pcg.asr.listening import Recognition, listen
 from pcg.asr.self_speculative import PRESETS, Thresholds, Transcript
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
@@ -29,28 +27,19 @@ from pcg.text.reading import MAX_CHARACTERS
 
 STAGES = {"ctc": "CTC gate", "lm": "LM verified", "ar": "AR fall-back"}
 PRESET_NAMES = {"accurate": "high accuracy", "fast": "high RTFx", "ar": "AR"}
-STEPS = {"encode": "encode", "gate": "gate", "verify": "verify", "go_on": "decode"}
 KINDS = {"substitute": "substituted", "insert": "inserted", "delete": "deleted"}
-HIGHEST_CTC, HIGHEST_LM = 4.0, 1.0
-LONGEST_SECONDS, MOST_FRAMES = 600, 3000
+LONGEST_SECONDS = 600
 PROMPT = "Upload or record a sound, or use a take of this page."
 NO_SOUND = "There is no sound to transcribe: upload or record one, or use a take of this page."
-HEADING = """<header class="title"><h2>Recognition<small>self-speculative, by CTC and a language model</small></h2>
-<p>The CTC head of the encoder drafts a text. If every frame is certain, the draft is the transcript. Otherwise the language
-model verifies it in one pass, and decodes on its own from the first rejected token.</p></header>"""
+HEADING = f"""<header class="title"><h2>Recognition<small>self-speculative, by CTC and a language model</small></h2>
+<p>The CTC head of the encoder drafts a text. If {term_html("entropy-gate", "every frame is certain")}, the draft is the
+transcript. Otherwise the language model {term_html("likelihood", "verifies")} it in one pass, and decodes on its own from the
+first rejected token.</p></header>"""
 LEGEND = """<p class="key"><span class=kept>abc</span> drafted and accepted
 <span class=rewritten>abc</span> decoded by the language model</p>"""
 
 Word = tuple[str, str, str]
 """A place of an alignment: "equal", "substitute", "insert" or "delete"; the reference's word; the recognised word."""
-
-
-def sliders_of(preset: str) -> tuple[float, float]:
-    """Return the positions of the sliders for one of PRESETS: 0 nats disables the CTC gate, likelihood 1 the verification."""
-    if preset not in PRESETS:
-        raise InputError("preset", preset, "one of " + ", ".join(PRESETS))
-    chosen = PRESETS[preset]
-    return chosen.ctc or 0.0, HIGHEST_LM if chosen.lm is None else chosen.lm
 
 
 def align(reference: str, hypothesis: str) -> tuple[Word, ...]:
@@ -90,7 +79,6 @@ def record_of(judge: str, result: Recognition, words: Sequence[Word] | None = No
 def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: gr.State, in_hand: gr.Radio) -> None:
     """Lay the panel out. load: called before the first transcript; session: holds a Session, whose take `in_hand` can be
     transcribed."""
-    tau_ctc, tau_slm = sliders_of("accurate")
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
             sound = gr.Audio(
@@ -105,22 +93,12 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
             preset = gr.Radio(
                 [(n, key) for key, n in PRESET_NAMES.items()], value="accurate", label="Preset", elem_id="recognise-preset"
             )
-            # No reset buttons: they would move the slider without the event of a user's input.
-            ctc = gr.Slider(
-                0, HIGHEST_CTC, tau_ctc, step=0.05, label="τ CTC, nats", buttons=[], elem_id="tau-ctc",
-                info=explained("entropy-gate", "0 disables it."),
-            )  # fmt: skip
-            slm = gr.Slider(
-                0, HIGHEST_LM, tau_slm, step=0.01, label="τ LM, likelihood", buttons=[], elem_id="tau-slm",
-                info=explained("likelihood", "1 disables it."),
-            )  # fmt: skip
             run = gr.Button("Transcribe", variant="primary", elem_id="recognise-run")
             status = gr.HTML(message_html(PROMPT), apply_default_css=False, elem_id="recognise-status")
         with gr.Column(scale=1, min_width=320, elem_classes="lab-card"):
             gr.HTML(HEADING, apply_default_css=False)
             text = gr.HTML("", apply_default_css=False, elem_id="recognise-transcript")
             errors = gr.HTML("", apply_default_css=False, elem_id="recognise-errors")
-            entropies = gr.Plot(show_label=False, visible=False, elem_id="recognise-entropies")
             record = gr.JSON(visible=False)
 
     @lru_cache(maxsize=1)
@@ -131,22 +109,20 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
         listen(recogniser, samples, synthesizer.voice.codec.sample_rate, Thresholds(0.0, 1.0))
         return recogniser
 
-    def transcribe(sound: str | None, tau_ctc: float, tau_slm: float, reference: str | None) -> list[object]:
+    def transcribe(sound: str | None, reference: str | None, preset: str) -> list[object]:
         with showing_errors():
             if sound is None:
                 raise PCGError(NO_SOUND)
-            thresholds, rate = Thresholds(tau_ctc or None, tau_slm if tau_slm < HIGHEST_LM else None), ready().sample_rate
+            recogniser, thresholds = ready(), PRESETS[preset]
+            rate = recogniser.sample_rate
             samples = load_audio(Path(sound), rate, LONGEST_SECONDS + 1)
             if len(samples) > LONGEST_SECONDS * rate:
                 raise InputError("recording", Path(sound).name, f"at most {LONGEST_SECONDS // 60} minutes long")
-            speech = for_judges(samples, rate, rate)
-            result = listen(ready(), speech, rate, thresholds)
+            result = listen(recogniser, for_judges(samples, rate, rate), rate, thresholds)
             words = align(reference, result.text) if (reference or "").strip() else None
-            ends = [place.stop / rate for place in cut(speech, rate)]
-        picture = gr.update(value=entropy_figure(result, ends, thresholds.ctc), visible=bool(result.parts))
-        errors = alignment_html(ready().name, words) if words else ""
         told = message_html(f"Transcribed {result.seconds:.1f} s of sound.")
-        return [record_of(ready().name, result, words), transcript_html(ready(), thresholds, result), errors, picture, told]
+        pages = transcript_html(recogniser, thresholds, result), alignment_html(recogniser.name, words) if words else ""
+        return [record_of(recogniser.name, result, words), *pages, told]
 
     def take(key: str, session: Session) -> list[object]:
         with showing_errors():
@@ -157,24 +133,18 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
         return [pcm(made.audio, made.sample_rate), made.text]
 
     run.click(
-        transcribe, [sound, ctc, slm, reference], [record, text, errors, entropies, status], api_name="transcribe",
-        api_description="Transcribe a sound at two thresholds: a record with text, stage, RTFx, times, entropies and, with a "
-        "reference, WER; then the same as HTML and a figure.", **queued_beside(status),
+        transcribe, [sound, reference, preset], [record, text, errors, status], api_name="transcribe",
+        api_description="Transcribe a sound: a record with text, stage, RTFx and, with a reference, WER; then HTML.",
+        **queued_beside(status),
     )  # fmt: skip
-    preset.input(sliders_of, preset, [ctc, slm], **PRIVATE)
-    last.click(
-        take, [in_hand, session], [sound, reference],
-        api_name="last_take", api_description="The sound of the chosen take, and its text.",
-    )  # fmt: skip
+    last.click(take, [in_hand, session], [sound, reference], **PRIVATE)
 
 
 def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Recognition) -> str:
-    """The figures, the step that accepted each part, and the text; words are escaped."""
+    """The speed, the step that accepted each part, and the text; words are escaped."""
     if not result.parts:
         return '<div class="transcript" role="status"><p class="said">The sound contains no speech.</p></div>'
-    steps, chips, body = "", "", ""
-    for step, name in STEPS.items():
-        steps += f"<div><dt>{name}</dt><dd>{sum(part.milliseconds.get(step, 0.0) for part in result.parts):.1f} ms</dd></div>"
+    chips, body = "", ""
     for stage, name in STAGES.items():
         accepted = sum(part.stage == stage for part in result.parts)
         disabled = getattr(thresholds, stage, 0) is None
@@ -188,17 +158,13 @@ def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Reco
         body += f'<p class="said">{place}{words or "(no words)"}</p>'
         if part.stage == "ar":
             verified = f"{part.accepted} of {counted(len(part.hypothesis), 'token')} verified"
-            body += (
-                f'<p class="draft">CTC draft: “{escape(part.draft)}”, {verified}.{_refusal(recogniser, thresholds, part)}</p>'
-            )
+            refused = _refusal(recogniser, thresholds, part)
+            body += f'<p class="draft">CTC draft: “{escape(part.draft)}”, {verified}.{refused}</p>'
     rtfx = record_of(recogniser.name, result)["rtfx"]
-    readout = (
-        f'<div class="readout"><p class="headline"><span class="speed"><b>{rtfx:.1f}×</b> {term_html("rtfx")} of '
-        f"{escape(recogniser.name)}</span></p><dl>{steps}</dl></div>"
-    )
+    readout = f"<b>{rtfx:.1f}×</b> {term_html('rtfx')} of {escape(recogniser.name)}"
     return (
-        f'<div class="transcript" role="status">{readout}<ol class="stages" aria-label="Steps, and what each accepted">{chips}'
-        f"</ol>{body}{LEGEND}</div>"
+        f'<div class="transcript" role="status"><p class="headline"><span class="speed">{readout}</span></p>'
+        f'<ol class="stages" aria-label="Steps, and what each accepted">{chips}</ol>{body}{LEGEND}</div>'
     )
 
 
@@ -233,24 +199,3 @@ def alignment_html(judge: str, words: Sequence[Word]) -> str:
     length = counted(len(words) - kinds["insert"], "word")
     caption = f'<p class="counts">{rate}: {counts}, of {length} of the reference.</p>'
     return f'<div class="transcript">{caption}<p class="said aligned">{" ".join(marked)}</p></div>'
-
-
-def entropy_figure(result: Recognition, ends: Sequence[float], gate: float | None) -> go.Figure:
-    """Entropy in nats of every CTC frame, and the gate as a line; of a long sound the highest of several frames.
-
-    Args:
-        ends: the second at which each part ends.
-    """
-    step = -(-sum(len(part.entropies) for part in result.parts) // MOST_FRAMES) or 1
-    times, nats = [np.zeros(0)], [np.zeros(0)]
-    for part, begin, end in zip(result.parts, result.starts, ends, strict=True):
-        values = part.entropies.numpy()
-        rows = np.pad(values, (0, -len(values) % step), mode="edge").reshape(-1, step).max(axis=1)
-        times += [begin + (end - begin) * (np.arange(len(rows)) + 0.5) / len(rows), np.full(1, end)]
-        nats += [rows, np.full(1, np.nan)]
-    hover = "%{x:.2f}: %{y:.3f} nats<extra></extra>"
-    line = go.Scatter(x=np.concatenate(times), y=np.concatenate(nats), line={"color": BLUE, "width": 1.5}, hovertemplate=hover)
-    axes = {"xaxis": axis(None, ticksuffix=" s", range=[0, result.seconds]), "yaxis": axis("nats", rangemode="tozero")}
-    title = layout("Entropy of every CTC frame" + ("" if gate is None else f", and the gate at {gate:g} nats"))
-    figure = go.Figure(line, title | axes | {"height": 220})
-    return figure if gate is None else figure.add_hline(gate, line={"color": ORANGE, "width": 2, "dash": "dash"})

@@ -1,7 +1,7 @@
 """OpenAI's speech endpoint: `create_api` answers its requests, with the settings of a take beside OpenAI's fields.
 
-A request passes `Guard` (names and origins), `Bodies` (size and time), `SpeechApi` (requests of one address at once, key, body,
-model, voice) and `SpokenAnswer`, which encodes a take while the service speaks it.
+A request passes `Guard` (names and origins), `Bodies` (size and time) and `SpeechApi` (requests of one address at once, key,
+body, model, voice), which encodes a take while the service speaks it.
 """
 
 import asyncio
@@ -11,21 +11,18 @@ import re
 import secrets
 import socket
 from collections import Counter as Tally
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from time import perf_counter, time
+from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import Field
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -47,8 +44,7 @@ if TYPE_CHECKING:
 
     Service = SpeechService | Replicas
 
-SPEECH = "/v1/audio/speech"
-VOICES, UPLOADS = "/v1/audio/voices", ".uploads"
+SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 STAND_INS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "kokoro")
 """Models that clients ask for unless they are told otherwise: here they stand for the served one."""
 STAND_IN_VOICES = {
@@ -56,16 +52,13 @@ STAND_IN_VOICES = {
     "ash": 3, "cedar": 3, "onyx": 3, "ballad": 4, "echo": 4, "verse": 4, "af_bella": 1, "af_sky": 2, "am_michael": 3,
 }  # fmt: skip
 """OpenAI's voices, and some of Kokoro's, as numbers of a voice of the model: the embedded one has three women, then two men."""
-VOICE_NAME = re.compile("[a-z0-9_-]{1,40}")
 KNOBS = frozenset(Settings.model_fields)
 LEFT = 499
 """The status, as nginx has it, of a request whose client went away before it was answered; it is counted, never read."""
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 RETRY = {"retry-after": "1"}
-FIELDS = {"text": "input", "text with its reference": "input", "pause": "input"} | {
-    "audio file": "audio_sample", "recording": "audio_sample", "sample rate": "audio_sample", "transcript": "ref_text"
-}  # fmt: skip
-"""By the names in errors of the engine: the fields that a client knows."""
+TEXTS = ("text", "text with its reference", "pause")
+"""Fields in errors of the engine that a client knows as `input`."""
 MEDIA = {
     "mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm"
 }  # fmt: skip
@@ -73,12 +66,10 @@ FIGURES = (
     "tokens", "audio_seconds", "wall_seconds", "tokens_per_second", "rtf", "acceptance_rate", "mean_acceptance_length",
     "hit_limit",
 )  # fmt: skip
-FIRST_SOUND = (0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
 
 
 class SpeechRequest(Checked):
-    """OpenAI's fields of a request for speech. stream: false, or wait: true: answer when all is spoken, with the take's figures
-    in the headers."""
+    """OpenAI's fields of a request for speech. stream: false: answer when all is spoken, with the take's figures in headers."""
 
     model: str = Field("", description="the name of a model; empty for the one that is served")
     input: str = Field(description="a text")
@@ -87,29 +78,21 @@ class SpeechRequest(Checked):
     speed: float = Field(1.0, ge=0.5, le=2, description="a number from 0.5 to 2")
     stream_format: Literal["audio", "sse"] = "audio"
     stream: bool = True
-    wait: bool = False
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer begins with the first sound, and not when all is spoken."""
-        return self.stream_format == "sse" or (self.stream and not self.wait)
 
 
-def read_request(body: object, method: str, strict: bool = False) -> tuple[SpeechRequest, Settings, list[str]]:
-    """Return the request, the settings of its take, and the names of unknown fields, which `strict` refuses. Fields that are
-    null count as left out, and a seed is drawn where there is none.
+def read_request(body: object, method: str) -> tuple[SpeechRequest, Settings, list[str]]:
+    """Return the request, the settings of its take, and the names of unknown fields, which are ignored. Fields that are null
+    count as left out, and a seed is drawn where there is none.
 
     Raises InputError for the first field that is missing or out of range.
     """
     if not isinstance(body, dict):
         raise InputError("body", type(body).__name__, "a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
-    ignored = sorted(given.keys() - SpeechRequest.model_fields.keys() - KNOBS)
-    if strict and ignored:
-        raise InputError("body", f"with {ignored[0][:40]}", "without it: there is no such field")
     request = SpeechRequest(**{name: given[name] for name in SpeechRequest.model_fields if name in given})
     seed = secrets.randbelow(int(bounds("seed").high) + 1)
     knobs = {name: given[name] for name in KNOBS if name in given}
+    ignored = sorted(given.keys() - SpeechRequest.model_fields.keys() - KNOBS)
     return request, Settings.from_dict({"method": method, "seed": seed} | knobs), ignored
 
 
@@ -126,12 +109,12 @@ class Refusal(Exception):
         """In OpenAI's shape."""
         kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         message, param = str(self.error), getattr(self.error, "field", None)
-        if param in FIELDS:
-            message = re.sub("^(text|audio file|recording|transcript)", FIELDS[param], message)
-            param = FIELDS[param]
+        if param in TEXTS:
+            message, param = re.sub("^text", "input", message), "input"
         return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
     def answer(self) -> JSONResponse:
+        """The response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 
@@ -155,9 +138,9 @@ def refusal(error: Exception) -> Refusal:
 
 
 class Meters:
-    """The figures of /metrics. The numbers of takes that are there now are asked of `service`."""
+    """The figures of /metrics. load: returns how many takes wait for a row, and how many are spoken."""
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, load: Callable[[], tuple[int, int]]) -> None:
         self.registry = CollectorRegistry()
         own = {"registry": self.registry}
         self.requests = Counter("pcg_requests", "Requests for speech, by status", ["status"], **own)
@@ -168,20 +151,15 @@ class Meters:
             what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", ["rule", "position"], **own)
             for what in ("drafted", "tested", "accepted")
         }
-        lengths = "Drafted tokens that a round accepted, by rule"
-        self.lengths = Histogram("pcg_accepted_length", lengths, ["rule"], buckets=range(17), **own)
-        self.first = Histogram("pcg_first_sound_seconds", "Until the first sound was there", buckets=FIRST_SOUND, **own)
-        Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: service.waiting)
-        Gauge("pcg_speaking", "Takes that are decoded now", **own).set_function(lambda: service.speaking)
+        Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: load()[0])
+        Gauge("pcg_speaking", "Takes that have a row", **own).set_function(lambda: load()[1])
 
     def count(self, take: Take) -> None:
+        """Count a finished take."""
         self.takes.labels(take.settings.method).inc()
         self.tokens.inc(len(take.tokens))
         self.audio.inc(take.audio_seconds)
         rule = f"{take.settings.method}-block" if take.settings.verification == "block" else take.settings.method
-        for round_ in take.rounds:
-            if round_.drafted:
-                self.lengths.labels(rule).observe(round_.accepted)
         for what, counts in take.counts_by_position.items():
             for position, count in enumerate(counts, 1):
                 self.by_position[what].labels(rule, position).inc(count)
@@ -190,7 +168,9 @@ class Meters:
 class StreamedAnswer(StreamingResponse):
     """A streaming response that closes `source`, from which its content is made, when nothing more is sent, for any reason."""
 
-    def __init__(self, content: AsyncIterator[bytes], source: AsyncIterator[bytes], kind: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, content: AsyncIterator[bytes], source: AsyncIterator[object], kind: str, headers: dict[str, str]
+    ) -> None:
         super().__init__(content, media_type=kind, headers=headers)
         self._source = source
 
@@ -199,157 +179,19 @@ class StreamedAnswer(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-@dataclass
-class SpokenAnswer:
-    """The answer to one request for speech. voice, reference: who speaks; `threads` limits the threads that wait for takes;
-    `place`, of the client among those who are answered, is closed when the take is over."""
-
-    service: "Service"
-    request: SpeechRequest
-    settings: Settings
-    voice: str
-    reference: Reference | None
-    meters: Meters
-    threads: CapacityLimiter
-    place: ExitStack
-    take: Take | None = None
-
-    async def response(self) -> Response:
-        """Speak until the first sound is there, or to the end. Errors before that are raised; a later one breaks the answer
-        off."""
-        name, pieces = self.request.response_format, self._pieces()
-        await anext(pieces)
-        known = {"method": self.settings.method, "seed": self.settings.seed}
-        headers = {f"x-pcg-{name}": str(value) for name, value in known.items()}
-        if self.request.stream_format == "sse":
-            return StreamedAnswer(self._events(pieces, known), pieces, "text/event-stream", headers)
-        if self.request.streams:
-            return StreamedAnswer(pieces, pieces, MEDIA[name], headers)
-        body = b"".join([piece async for piece in pieces])
-        figures = self._figures() | {"usage": self._usage()}
-        headers |= {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in figures.items()}
-        return Response(body, media_type=MEDIA[name], headers=headers)
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        """Nothing when the first sound is there, then encoded sound as it is spoken. Closing the generator cancels the take."""
-        rate, begun = self.service.offer.sample_rate, perf_counter()
-        encoder = Encoder(self.request.response_format, rate, not self.request.streams)
-        tempo = Tempo(self.request.speed, rate) if self.request.speed != 1 else None
-        in_thread = partial(to_thread.run_sync, limiter=self.threads, abandon_on_cancel=True)
-        speech: Speech | FarSpeech | None = None
-        heard = closed = False
-
-        def begin() -> None:
-            nonlocal speech
-            reference = {"reference": self.reference} if self.reference else {}
-            speech = self.service.speak(self.request.input, self.settings, self.voice, stream=True, **reference)
-            if closed:  # the client left before there was anything to close
-                speech.close()
-
-        try:
-            await in_thread(begin)
-            while not isinstance(step := await in_thread(next, speech), Take):
-                if isinstance(step, Sound) and len(step.samples):
-                    if not heard:
-                        self.meters.first.observe(perf_counter() - begun)
-                        heard = True
-                        yield b""
-                    if piece := encoder.push(tempo.push(step.samples) if tempo else step.samples):
-                        yield piece
-            if not heard:
-                raise Refusal(PCGError("The model ended before it spoke: ask again, or with another seed."), 500, "no_speech")
-            self.take = step
-            self.meters.count(step)
-            yield (encoder.push(tempo.finish()) if tempo else b"") + encoder.finish()
-        finally:
-            closed = True
-            if speech is not None:
-                speech.close()
-            self.place.close()
-
-    async def _events(self, pieces: AsyncIterator[bytes], known: dict[str, object]) -> AsyncIterator[bytes]:
-        def event(value: dict[str, object]) -> bytes:
-            return f"data: {json.dumps(value)}\n\n".encode()
-
-        try:
-            async for piece in pieces:
-                if piece:
-                    yield event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode("ascii")})
-        except Exception as error:
-            yield event({"type": "error", **refusal(error).body()})
-            return
-        yield event({"type": "speech.audio.done", "usage": self._usage(), "take": known | self._figures()})
-
-    def _figures(self) -> dict[str, object]:
-        summary = self.take.summary()
-        return {name: summary[name] for name in FIGURES}
-
-    def _usage(self) -> dict[str, object]:
-        """Input counts as characters; drafted, tested and accepted tokens are counted by position in the draft."""
-        count = {"input_tokens": len(self.request.input), "output_tokens": len(self.take.tokens)}
-        positions = {f"{what}_by_position": counts for what, counts in self.take.counts_by_position.items()}
-        return count | {"total_tokens": sum(count.values())} | positions
-
-
-class Voices:
-    """The voices that clients may name: the model's, the names of others' voices that stand for them, and those in `folder`,
-    each a recording as `Voice.write_reference` keeps it. None: recordings are refused."""
-
-    def __init__(self, service: "Service", folder: Path | None, most: int) -> None:
-        self._service, self._folder, self._most = service, folder, most
-
-    @property
-    def stand_ins(self) -> dict[str, str]:
-        own = self._service.offer.voices
-        return {name: own[number % len(own)] for name, number in STAND_IN_VOICES.items() if name not in own}
-
-    @property
-    def recorded(self) -> list[str]:
-        return sorted(path.stem for path in self._folder.glob("*.safetensors")) if self._folder else []
-
-    def described(self) -> list[dict[str, str]]:
-        own = [{"id": name, "name": name} for name in (*self._service.offer.voices, *self.recorded)]
-        return own + [{"id": name, "name": name, "stands_for": voice} for name, voice in self.stand_ins.items()]
-
-    def find(self, name: str) -> tuple[str, Reference | None]:
-        """The name of a voice of the model, or that of a recorded one and its reference."""
-        if name not in self._service.offer.voices and name in self.recorded:
-            return name, self._service.synthesizer.voice.read_reference(self._folder / f"{name}.safetensors")
-        return self.stand_ins.get(name, name), None
-
-    def add(self, name: str, recording: Path, words: str) -> None:
-        """Keep the voice of a recording; its words are recognised where none are given. Raises PCGError."""
-        if name in (*self._service.offer.voices, *self.stand_ins, *self.recorded):
-            raise Refusal(InputError("name", name, "another one: there is such a voice"), 409)
-        if len(self.recorded) >= self._most:
-            raise Refusal(PCGError(f"This server keeps {counted(self._most, 'voice')} already."), 507)
-        from pcg.asr.judges import understand  # recognisers take a second to import
-
-        voice = self._service.synthesizer.voice
-        hear = partial(understand, sample_rate=voice.codec.sample_rate)
-        voice.write_reference(self._folder / f"{name}.safetensors", voice.reference_from_audio(recording, words, hear))
-
-
 class SpeechApi:
     """The handlers of the endpoint's routes. names: of the model; lists show the first. most: requests of one address at once.
-    strict: refuse unknown fields."""
+    folder: of voices that `pcg export-voice` wrote."""
 
     def __init__(
-        self,
-        service: "Service",
-        names: tuple[str, ...],
-        api_key: str | None,
-        limits: Limits,
-        most: int,
-        strict: bool,
-        folder: Path | None,
+        self, service: "Service", names: tuple[str, ...], api_key: str | None, limits: Limits, most: int, folder: Path | None
     ) -> None:
-        self._service, self._names, self._key, self._most, self._strict = service, names, api_key, most, strict
-        self._folder, self._voices = folder, Voices(service, folder, limits.voices)
-        self._begun, self.meters = int(time()), Meters(service)
+        self._service, self._names, self._key, self._most, self._folder = service, names, api_key, most, folder
+        self._begun, self.meters = int(time()), Meters(self._load)
         self._open: Tally[str] = Tally()
+        self._room = service.offer.rows + limits.waiting
         # A waiting request holds a thread.
-        self._threads = CapacityLimiter(service.offer.rows + limits.waiting)
+        self._threads = CapacityLimiter(self._room)
 
     async def speech(self, request: Request) -> Response:
         """Answer a request; it counts as one of its address from before its body is read until its take is over."""
@@ -357,6 +199,8 @@ class SpeechApi:
         try:
             if self._open[visitor] >= self._most:
                 raise Busy(f"You have {counted(self._most, 'request')} here already: wait for one of them.")
+            if self._open.total() >= self._room:
+                raise Busy("Too many takes are waiting already: try again a little later.")
             self._open[visitor] += 1
             place.callback(self._leave, visitor)
             self._check_key(request)
@@ -364,11 +208,10 @@ class SpeechApi:
                 body = json.loads(await request.body())
             except (ValueError, RecursionError):
                 raise PCGError("The body is no JSON.") from None
-            asked, settings, ignored = read_request(body, self._service.offer.methods[-1], self._strict)
+            asked, settings, ignored = read_request(body, self._service.offer.methods[-1])
             self._check_model(asked.model or self._names[0])
-            speaker = self._voices.find(asked.voice)
-            answer = SpokenAnswer(self._service, asked, settings, *speaker, self.meters, self._threads, place)
-            response = await _unless_left(request.receive, answer.response())
+            pieces = self._pieces(asked, settings, *self._voice(asked.voice), place)
+            response = await _unless_left(request.receive, _answer(asked, settings, pieces))
             if ignored:
                 response.headers["x-ignored"] = ", ".join(re.sub("[^!-~]", "?", name[:40]) or "?" for name in ignored[:20])
         except Exception as error:
@@ -379,46 +222,95 @@ class SpeechApi:
         self.meters.requests.labels(response.status_code).inc()
         return response
 
+    async def _pieces(
+        self, asked: SpeechRequest, settings: Settings, voice: str, reference: Reference | None, place: ExitStack
+    ) -> AsyncIterator[bytes | Take]:
+        """Yield nothing when the first sound is there, then encoded sound as it is spoken, and the take at its end. Closing the
+        generator cancels the take; then the client's `place` among those who are answered is closed."""
+        rate = self._service.offer.sample_rate
+        encoder = Encoder(asked.response_format, rate, not (asked.stream or asked.stream_format == "sse"))
+        tempo = Tempo(asked.speed, rate) if asked.speed != 1 else None
+        in_thread = partial(to_thread.run_sync, limiter=self._threads, abandon_on_cancel=True)
+        speech: Speech | FarSpeech | None = None
+        heard = closed = False
+
+        def begin() -> None:
+            nonlocal speech
+            own = {"reference": reference} if reference else {}
+            speech = self._service.speak(asked.input, settings, voice, stream=True, **own)
+            if closed:  # the client left before there was anything to close
+                speech.close()
+
+        try:
+            await in_thread(begin)
+            while not isinstance(step := await in_thread(next, speech), Take):
+                if isinstance(step, Sound) and len(step.samples):
+                    if not heard:
+                        heard = True
+                        yield b""
+                    if piece := encoder.push(tempo.push(step.samples) if tempo else step.samples):
+                        yield piece
+            if not heard:
+                raise Refusal(PCGError("The model ended before it spoke: ask again, or with another seed."), 500, "no_speech")
+            self.meters.count(step)
+            yield (encoder.push(tempo.finish()) if tempo else b"") + encoder.finish()
+            yield step
+        finally:
+            closed = True
+            if speech is not None:
+                speech.close()
+            place.close()
+
     def _leave(self, visitor: str) -> None:
         self._open[visitor] -= 1
         self._open = +self._open  # without zeros
 
+    def _load(self) -> tuple[int, int]:
+        takes, rows = self._open.total(), self._service.offer.rows
+        return max(0, takes - rows), min(takes, rows)
+
+    @property
+    def _stand_ins(self) -> dict[str, str]:
+        """By the names of others' voices: those that stand for them."""
+        own = self._service.offer.voices
+        return {name: own[number % len(own)] for name, number in STAND_IN_VOICES.items() if name not in own}
+
+    @property
+    def _recorded(self) -> dict[str, Path]:
+        return {path.stem: path for path in sorted(self._folder.glob("*.safetensors"))} if self._folder else {}
+
+    def _voice(self, name: str) -> tuple[str, Reference | None]:
+        """The name of a voice of the model, or that of a recorded one and its reference."""
+        if name not in self._service.offer.voices and name in self._recorded:
+            return name, self._service.synthesizer.voice.read_reference(self._recorded[name])
+        return self._stand_ins.get(name, name), None
+
     async def voices(self, request: Request) -> JSONResponse:
-        """List the voices, or take a recording for a new one."""
+        """List the voices."""
         self._check_key(request)
-        if request.method != "POST":
-            return JSONResponse({"voices": self._voices.described()})
-        if self._folder is None:
-            raise Refusal(PCGError("This server takes no recordings: it runs without --voices."), 403)
-        async with request.form(max_files=1, max_fields=8) as form:
-            name, words, recording = form.get("name"), form.get("ref_text") or "", form.get("audio_sample")
-            if form.get("consent") != "true":
-                raise InputError("consent", form.get("consent"), "true: the speaker agrees that this voice is used")
-            if not isinstance(name, str) or not VOICE_NAME.fullmatch(name):
-                raise InputError("name", name, "1 to 40 of the characters a-z, 0-9, _ and -")
-            if not isinstance(recording, UploadFile) or not isinstance(words, str):
-                raise InputError("audio_sample", "missing", "a recording")
-            with NamedTemporaryFile(dir=self._folder / UPLOADS) as file:
-                file.write(await recording.read())
-                file.flush()
-                await to_thread.run_sync(self._voices.add, name, Path(file.name), words)
-        return JSONResponse({"id": name, "object": "audio.voice", "name": name, "created_at": int(time())})
+        own = [{"id": name, "name": name} for name in (*self._service.offer.voices, *self._recorded)]
+        others = [{"id": name, "name": name, "stands_for": voice} for name, voice in self._stand_ins.items()]
+        return JSONResponse({"voices": own + others})
 
     async def models(self, request: Request) -> JSONResponse:
+        """List the models."""
         self._check_key(request)
         return JSONResponse({"object": "list", "data": [self._described(name) for name in (self._names[0], *STAND_INS)]})
 
     async def one_model(self, request: Request, name: str) -> JSONResponse:
+        """Describe a model."""
         self._check_key(request)
         self._check_model(name)
         return JSONResponse(self._described(name))
 
     async def health(self) -> JSONResponse:
-        service = self._service
+        """Tell that the server runs, and how many takes wait and are spoken."""
+        waiting, speaking = self._load()
         told = {"status": "ok", "model": self._names[0], "version": __version__}
-        return JSONResponse(told | {"waiting": service.waiting, "speaking": service.speaking})
+        return JSONResponse(told | {"waiting": waiting, "speaking": speaking})
 
     async def metrics(self) -> Response:
+        """Tell the figures for Prometheus."""
         return Response(generate_latest(self.meters.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _described(self, name: str) -> dict[str, object]:
@@ -433,6 +325,49 @@ class SpeechApi:
     def _check_model(self, name: str) -> None:
         if name not in (*self._names, *STAND_INS):
             raise Refusal(PCGError(f"There is no model {name[:80]!r} here, but {self._names[0]!r}."), 404, "model_not_found")
+
+
+async def _answer(asked: SpeechRequest, settings: Settings, pieces: AsyncIterator[bytes | Take]) -> Response:
+    """Wait for the first sound, or for all. Errors before that are raised; a later one breaks the answer off."""
+    await anext(pieces)
+    known, kind = {"method": settings.method, "seed": settings.seed}, MEDIA[asked.response_format]
+    headers = {f"x-pcg-{name}": str(value) for name, value in known.items()}
+    if asked.stream_format == "sse":
+        return StreamedAnswer(_events(asked, known, pieces), pieces, "text/event-stream", headers)
+    if asked.stream:
+        return StreamedAnswer((piece async for piece in pieces if isinstance(piece, bytes)), pieces, kind, headers)
+    *encoded, take = [piece async for piece in pieces]
+    figures = _figures(take) | {"usage": _usage(asked, take)}
+    headers |= {f"x-pcg-{name.replace('_', '-')}": json.dumps(value) for name, value in figures.items()}
+    return Response(b"".join(encoded), media_type=kind, headers=headers)
+
+
+async def _events(asked: SpeechRequest, known: dict[str, object], pieces: AsyncIterator[bytes | Take]) -> AsyncIterator[bytes]:
+    """The pieces as events in base64, the last with the figures of the take, or with an error."""
+
+    def event(value: dict[str, object]) -> bytes:
+        return f"data: {json.dumps(value)}\n\n".encode()
+
+    try:
+        async for piece in pieces:
+            if isinstance(piece, Take):
+                yield event({"type": "speech.audio.done", "usage": _usage(asked, piece), "take": known | _figures(piece)})
+            elif piece:
+                yield event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode("ascii")})
+    except Exception as error:
+        yield event({"type": "error", **refusal(error).body()})
+
+
+def _figures(take: Take) -> dict[str, object]:
+    summary = take.summary()
+    return {name: summary[name] for name in FIGURES}
+
+
+def _usage(asked: SpeechRequest, take: Take) -> dict[str, object]:
+    """Input counts as characters; drafted, tested and accepted tokens are counted by position in the draft."""
+    count = {"input_tokens": len(asked.input), "output_tokens": len(take.tokens)}
+    positions = {f"{what}_by_position": counts for what, counts in take.counts_by_position.items()}
+    return count | {"total_tokens": sum(count.values())} | positions
 
 
 async def _unless_left(receive: Receive, work: Coroutine[Any, Any, Response]) -> Response:
@@ -463,7 +398,6 @@ def create_api(
     limits: Limits = LIMITS,
     in_flight: int | None = None,
     origins: Sequence[str] = (),
-    strict: bool = False,
     voices: Path | None = None,
 ) -> FastAPI:
     """Make the application.
@@ -475,21 +409,19 @@ def create_api(
         hosts: names of this server beside those of the computer.
         in_flight: requests of one address at once, by default as many as the service has rows, and as many again that wait.
         origins: of pages that may ask from a browser; "*" for any.
-        strict: refuse fields that it does not know; else they are ignored, and named in the header x-ignored.
-        voices: the folder of voices that clients record; None: they may not.
+        voices: a folder of voices that `pcg export-voice` wrote.
     """
-    api = SpeechApi(service, models, api_key, limits, in_flight or 2 * service.offer.rows, strict, voices)
+    api = SpeechApi(service, models, api_key, limits, in_flight or 2 * service.offer.rows, voices)
 
     def answer(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
         return Refusal(PCGError(sentence), status, headers=headers).answer()
 
     names = (*hosts, socket.gethostname().lower())
-    uploads = {"upload_path": VOICES, "folder": lambda: voices / UPLOADS, "answer": answer} if voices else {}
     cross = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": ["*"]}
     middleware = [
         *([Middleware(CORSMiddleware, allow_origins=origins, **cross)] if origins else []),
         Middleware(Guard, hosts=names, unexpected=lambda error: str(refusal(error)), answer=answer, origins=origins),
-        Middleware(Bodies, limits=limits, **uploads),
+        Middleware(Bodies, limits=limits),
     ]
 
     @asynccontextmanager
@@ -504,8 +436,8 @@ def create_api(
 
     app = FastAPI(lifespan=lifespan, middleware=middleware, openapi_url=None)
     app.add_api_route(SPEECH, api.speech, methods=["POST"])
-    app.add_api_route(VOICES, api.voices, methods=["GET", "HEAD", "POST"])
     for path, handler in {
+        VOICES: api.voices,
         "/v1/models": api.models,
         "/v1/models/{name:path}": api.one_model,
         "/health": api.health,

@@ -2,20 +2,19 @@
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
 
 import torch
 from anyio import CapacityLimiter, to_thread
 
 from pcg.cluster import cluster
-from pcg.errors import PCGError, counted
+from pcg.errors import PCGError
 from pcg.serving.protection import LIMITS
-from pcg.serving.speech_service import ROWS, Busy, Lost, Offer, SpeechService
+from pcg.serving.speech_service import ROWS, Lost, Offer, SpeechService
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -30,9 +29,8 @@ QUIET = {"log_level": "WARNING", "enable_access_log": False}
 class Replicas:
     """A `SpeechService` to its callers: `count` replicas of one voice, which Ray knows by the name `app`.
 
-    Takes are counted here, so that the limits hold for all replicas together. It joins Ray as `pcg.cluster` does; on
-    other machines this project and the model lie at the same path. Raises PCGError without ray, and for a voice that cannot be
-    loaded.
+    It joins Ray as `pcg.cluster` does; on other machines this project and the model lie at the same path. Raises PCGError
+    without ray, and for a voice that cannot be loaded.
     """
 
     def __init__(
@@ -45,7 +43,6 @@ class Replicas:
         app: str = "pcg",
         exact_only: bool = False,
     ) -> None:
-        self._takes, self._changed = 0, Lock()
         logging.getLogger("ray.serve").setLevel(logging.ERROR)  # that a replica is gone is told to its clients
         with ExitStack() as ends:
             ray = ends.enter_context(cluster("serve", "replicas", count, device))
@@ -63,43 +60,21 @@ class Replicas:
             self._ends = ends.pop_all()
         self.offer = replace(offer, rows=count * offer.rows)
 
-    @property
-    def waiting(self) -> int:
-        """How many takes have no row yet, if every replica speaks as many as it can."""
-        return max(0, self._takes - self.offer.rows)
-
-    @property
-    def speaking(self) -> int:
-        """How many takes have a row."""
-        return min(self._takes, self.offer.rows)
-
     def speak(self, text: str, settings: Settings, voice: str, *, stream: bool = False) -> "FarSpeech":
-        """As `SpeechService.speak`, without the rounds, which are in the take; the first step raises errors of text and voice.
-        Raises Busy where too many takes wait."""
-        with self._changed:
-            if self.waiting >= LIMITS.waiting:
-                raise Busy(f"{counted(self.waiting, 'take')} are waiting already: try again a little later.")
-            self._takes += 1
-        try:
-            return FarSpeech(self._handle.options(stream=True).speak.remote(text, settings, voice, stream), self._leave)
-        except BaseException:
-            self._leave()
-            raise
+        """As `SpeechService.speak`, without the rounds, which are in the take; the first step raises errors of text and
+        voice."""
+        return FarSpeech(self._handle.options(stream=True).speak.remote(text, settings, voice, stream))
 
     def close(self) -> None:
         """End the replicas, once; a cluster of others goes on."""
         self._ends.close()
 
-    def _leave(self) -> None:
-        with self._changed:
-            self._takes -= 1
-
 
 class FarSpeech:
-    """One take that a replica speaks: an iterator of Sounds, with the Take last. `close` cancels it, from any thread."""
+    """One take that a replica speaks: an iterator of Sounds, with the Take last."""
 
-    def __init__(self, steps: Iterator[Sound | Take | PCGError], leave: Callable[[], None]) -> None:
-        self._steps, self._leave, self._left = steps, leave, Lock()
+    def __init__(self, steps: Iterator[Sound | Take | PCGError]) -> None:
+        self._steps = steps
 
     def __next__(self) -> Sound | Take:
         from ray.exceptions import RayError, RayTaskError
@@ -116,9 +91,8 @@ class FarSpeech:
         return step
 
     def close(self) -> None:
-        if self._left.acquire(blocking=False):
-            self._leave()
-            self._steps.cancel()
+        """Cancel the take, from any thread."""
+        self._steps.cancel()
 
 
 class Replica:

@@ -4,7 +4,6 @@ import atexit
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 from queue import SimpleQueue
 from threading import Condition, Event, Lock, Thread
 from time import perf_counter
@@ -22,70 +21,9 @@ from pcg.take import Round, Sound, Take
 from pcg.text.prompt import Reference
 from pcg.text.reading import check_text
 
-
-class Job:
-    """A take in the service, shared by the decoding thread and the caller's.
-
-    requests: chunks without a row yet. heard: whether it has a listener while it is made. begun: set when the first chunk has a
-    row, or the job has ended. decoded: set when nothing more comes. rounds: decoded so far. left: no client waits for it any
-    more. seconds: time that its prompts and rounds took.
-    """
-
-    def __init__(self, requests: Sequence[Request], expected_tokens: float, heard: bool = False) -> None:
-        self.requests = deque(requests)
-        self.heard = heard
-        self.begun, self.decoded = Event(), Event()
-        self.rounds: list[Round] = []
-        self.left = False
-        self.seconds = 0.0
-        self._expected, self._said = expected_tokens, 0
-        self._told: SimpleQueue[float | Round | Exception | None] = SimpleQueue()
-
-    @property
-    def tokens_left(self) -> float:
-        """The expected number of tokens to come."""
-        return max(0.0, self._expected - self._said)
-
-    def begin(self, prefill_seconds: float) -> None:
-        """Note that a chunk has a row and its prompt was read."""
-        self.seconds += prefill_seconds
-        self._told.put(prefill_seconds)
-        self.begun.set()
-
-    def say(self, round_: Round) -> None:
-        self._said += len(round_.tokens)
-        self.seconds += round_.milliseconds / 1e3
-        self.rounds.append(round_)
-        self._told.put(round_)
-
-    def end_chunk(self) -> None:
-        self._told.put(None)
-        if not self.requests:
-            self.decoded.set()
-
-    def end(self, error: Exception) -> None:
-        """End the job; the caller gets `error`."""
-        self.requests.clear()
-        self._told.put(error)
-        self.begun.set()
-        self.decoded.set()
-
-    def decode(self, _chunk: str) -> Decoding:
-        """Wait until the next chunk's prompt was read; return its decoding, for `Synthesizer.voiced`."""
-        return Decoding(self._next(), iter(self._next, None), elsewhere=True)
-
-    def _next(self) -> float | Round | None:
-        told = self._told.get()
-        if isinstance(told, Exception):
-            raise told
-        return told
-
-
 ROWS = 16
 POSITIONS = 1536
 """Prompt and speech of a chunk of text: a reference of ten seconds, ten slow seconds of speech, and some patience."""
-INERTIA = 0.9
-"""Weight of the earlier rounds in the moving average of speed."""
 STOPPED = "The take was stopped, as the server stops."
 
 
@@ -131,15 +69,13 @@ class SpeechService:
     ) -> None:
         voice = synthesizer.voice
         self.offer = Offer(synthesizer.methods, tuple(voice.references), voice.codec.sample_rate, rows, voice.notice)
-        self._in_turns = in_turns
-        self._said: dict[int, float] = {}
-        self.synthesizer, self._most = synthesizer, waiting
+        self.synthesizer, self._most, self._in_turns = synthesizer, waiting, in_turns
         batch = RunningBatch if voice.device == "cpu" else DeviceBatch
         self._batch = batch(voice.target, voice.draft, rows, positions)
-        self._waiting: list[Job] = []
-        self._speaking: dict[int, Job] = {}
+        self._waiting: list[Speech] = []
+        self._speaking: dict[int, Speech] = {}
+        self._said: dict[int, float] = {}  # tokens of each row, for `in_turns`
         self._changed, self._preparing = Condition(), Lock()
-        self._rate = 0.0
         self._closed = False
         self._thread = Thread(target=self._work, name="decoding", daemon=True)
 
@@ -161,62 +97,39 @@ class SpeechService:
         speaker = reference or synthesizer.voice.reference(voice)
         with self._preparing:  # groups are computed once
             rule = rule or synthesizer.rule(settings)
-        generator, chunks = torch.Generator().manual_seed(settings.seed), synthesizer.chunks(text)
-        requests = [synthesizer.decoder.request(each, speaker, settings, rule, generator) for each in chunks]
-        for each in requests:
-            self._batch.check(each)
-        job = Job(requests, sum(synthesizer.voice.reader.tokens_for(each, speaker) for each in chunks), heard)
+        generator = torch.Generator().manual_seed(settings.seed)
+        decoder, chunks = synthesizer.decoder, synthesizer.chunks(text)
+        requests = [decoder.request(chunk, speaker, settings, rule, generator) for chunk in chunks]
+        for request in requests:
+            self._batch.check(request)
+        speech = Speech(self, requests, heard)
+        speech.steps = synthesizer.voiced(text, settings, voice, speaker, speech.decode, stream)
         with self._changed:
             if self._closed:
                 raise PCGError(STOPPED)
             if len(self._waiting) >= self._most:
                 raise Busy(f"{counted(len(self._waiting), 'take')} are waiting already: try again a little later.")
             place = next((i for i, other in enumerate(self._waiting) if heard > other.heard), len(self._waiting))
-            self._waiting.insert(place, job)
+            self._waiting.insert(place, speech)
             if not self._thread.ident:
                 atexit.register(self.close)  # a thread that is still in compiled code at the end would abort the process
                 self._thread.start()
             self._changed.notify()
-        return Speech(self, job, synthesizer.voiced(text, settings, voice, speaker, job.decode, stream))
+        return speech
 
-    @property
-    def waiting(self) -> int:
-        """The number of takes without a row yet."""
-        return len(self._waiting)
-
-    @property
-    def speaking(self) -> int:
-        """The number of takes with a row."""
-        return len(self._speaking)
-
-    def place(self, job: Job) -> int:
-        """The place in the queue, from 1; 0 if the job does not wait."""
+    def place(self, speech: "Speech") -> int:
+        """The place in the queue, from 1; 0 if the take does not wait."""
         with self._changed:
-            return self._waiting.index(job) + 1 if job in self._waiting else 0
+            return self._waiting.index(speech) + 1 if speech in self._waiting else 0
 
-    def seconds_left(self, job: Job) -> float | None:
-        """Estimate the seconds until the job has a row, by the speed of the last rounds and the tokens expected of the jobs
-        before it; None where no speed was measured yet."""
+    def leave(self, speech: "Speech") -> None:
+        """Take a take out of the queue or, before the next round, of the batch."""
         with self._changed:
-            if job not in self._waiting:
-                return 0.0
-            if not self._rate:
-                return None
-            sharing = max(1, len(self._speaking)) if self._in_turns else 1
-            rows = [sharing * each.tokens_left for each in self._speaking.values()] + [0.0] * self._batch.free
-            heapify(rows)
-            for ahead in self._waiting[: self._waiting.index(job)]:
-                heapreplace(rows, rows[0] + sharing * ahead.tokens_left)
-            return rows[0] / self._rate
-
-    def leave(self, job: Job) -> None:
-        """Take a job out of the queue or, before the next round, of the batch."""
-        with self._changed:
-            job.left = True
-            if job in self._waiting:
-                self._waiting.remove(job)
+            speech.left = True
+            if speech in self._waiting:
+                self._waiting.remove(speech)
             self._changed.notify()
-        job.end(PCGError("The take was stopped."))
+        speech.end(PCGError("The take was stopped."))
 
     def close(self) -> None:
         """Stop all takes and the thread."""
@@ -235,30 +148,30 @@ class SpeechService:
                 self._changed.wait_for(lambda: self._closed or self._waiting or self._speaking)
                 if self._closed:
                     return
-                for row in [row for row, job in self._speaking.items() if job.left]:
+                for row in [row for row, speech in self._speaking.items() if speech.left]:
                     self._batch.leave(row)
                     del self._speaking[row]
-                job = self._waiting.pop(0) if self._waiting and self._batch.free else None
-            if job:
+                speech = self._waiting.pop(0) if self._waiting and self._batch.free else None
+            if speech:
                 self.synthesizer.wait_until_warm()
-                self._join(job)
+                self._join(speech)
             if self._speaking:
                 self._round()
 
-    def _join(self, job: Job) -> None:
+    def _join(self, speech: "Speech") -> None:
         begun = perf_counter()
         try:
-            row = self._batch.join(job.requests.popleft())
+            row = self._batch.join(speech.requests.popleft())
         except Exception as error:
-            job.end(error)
+            speech.end(error)
             return
         with self._changed:
             self._said[row] = min((self._said[other] for other in self._speaking), default=0.0)
-            self._speaking[row] = job
-        job.begin(perf_counter() - begun)
+            self._speaking[row] = speech
+        speech.begin(perf_counter() - begun)
 
     def _round(self) -> None:
-        begun, row = perf_counter(), None
+        row = None
         if self._in_turns:
             row = min(self._speaking, key=lambda row: (not self._speaking[row].heard, self._said[row]))
         try:
@@ -266,78 +179,108 @@ class SpeechService:
         except Exception as error:
             self._end_all(error)
             return
-        said, longest = 0, self.synthesizer.longest_seconds
+        longest = self.synthesizer.longest_seconds
         for row, round_ in played.items():
-            job = self._speaking[row]
+            speech = self._speaking[row]
             if isinstance(round_, Round):
-                said += len(round_.tokens)
                 self._said[row] += len(round_.tokens)
-                job.say(round_)
-                if job.seconds > longest:  # the caller's thread checks this, too, unless its client has stopped reading
-                    job.left = True
-                    job.end(PCGError(f"The take was stopped after {longest:g} s: try a shorter text."))
+                speech.say(round_)
+                if speech.seconds > longest:  # the caller's thread checks this, too, unless its client has stopped reading
+                    speech.left = True
+                    speech.end(PCGError(f"The take was stopped after {longest:g} s: try a shorter text."))
             else:
-                job.end(round_)
+                speech.end(round_)
             if not self._batch.speaks(row):
                 with self._changed:
                     del self._speaking[row]
-                    if job.requests and not job.left:  # a take with more chunks continues before all that have not begun
-                        self._waiting.insert(0, job)
-                job.end_chunk()
-        rate = said / len(played) / (perf_counter() - begun)
-        self._rate = INERTIA * self._rate + (1 - INERTIA) * rate if self._rate else rate
+                    if speech.requests and not speech.left:  # one with more chunks continues before all that have not begun
+                        self._waiting.insert(0, speech)
+                speech.end_chunk()
 
     def _end_all(self, error: Exception) -> None:
         with self._changed:
-            jobs = [*self._speaking.values(), *(self._waiting if self._closed else ())]
+            speeches = [*self._speaking.values(), *(self._waiting if self._closed else ())]
             self._speaking.clear()
-        for job in jobs:
-            job.end(error)
+        for speech in speeches:
+            speech.end(error)
 
 
 class Speech:
     """One take while it waits and is spoken: an iterator of the steps of `Synthesizer.speak`. The sound is made in the thread
-    that iterates. `close` cancels the take at once, from any thread."""
+    that iterates. `close` cancels the take at once, from any thread; without it, the take is decoded to its end.
 
-    def __init__(self, service: SpeechService, job: Job, steps: Iterator[Round | Sound | Take]) -> None:
-        self._service, self._job, self._steps = service, job, steps
+    requests: chunks without a row yet. heard: whether it has a listener while it is made. rounds: decoded so far, even if the
+    caller has not asked for them. left: it was cancelled. seconds: time that its prompts and rounds took.
+    """
+
+    steps: Iterator[Round | Sound | Take]
+
+    def __init__(self, service: SpeechService, requests: Sequence[Request], heard: bool) -> None:
+        self._service, self.requests, self.heard = service, deque(requests), heard
+        self.rounds: list[Round] = []
+        self.left, self.seconds = False, 0.0
+        self._begun, self._decoded = Event(), Event()
+        self._told: SimpleQueue[float | Round | Exception | None] = SimpleQueue()
 
     def __iter__(self) -> "Speech":
         return self
 
     def __next__(self) -> Round | Sound | Take:
         try:
-            return next(self._steps)
+            return next(self.steps)
         except Exception:
             self.close()  # the error may be one of this thread, while the row is still decoded
             raise
 
     def waits(self, seconds: float) -> bool:
         """Wait at most `seconds` for a row; return whether there is still none."""
-        return not self._job.begun.wait(seconds)
+        return not self._begun.wait(seconds)
 
     def decoding(self, seconds: float) -> bool:
         """Wait at most `seconds` for the last round; return whether it is still being decoded. Meanwhile this thread takes no
         time from the decoding one."""
-        return not self._job.decoded.wait(seconds)
-
-    @property
-    def rounds(self) -> Sequence[Round]:
-        """The rounds that were decoded so far, even if the caller has not asked for them."""
-        return tuple(self._job.rounds)
+        return not self._decoded.wait(seconds)
 
     @property
     def place(self) -> int:
         """See `SpeechService.place`."""
-        return self._service.place(self._job)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """See `SpeechService.seconds_left`."""
-        return self._service.seconds_left(self._job)
+        return self._service.place(self)
 
     def close(self) -> None:
-        self._service.leave(self._job)
+        """Cancel the take."""
+        self._service.leave(self)
 
-    def __del__(self) -> None:
-        self.close()
+    def decode(self, _chunk: str) -> Decoding:
+        """Wait until the next chunk's prompt was read; return its decoding, for `Synthesizer.voiced`."""
+        return Decoding(self._next(), iter(self._next, None), elsewhere=True)
+
+    def begin(self, prefill_seconds: float) -> None:
+        """Note that a chunk has a row and its prompt was read."""
+        self.seconds += prefill_seconds
+        self._told.put(prefill_seconds)
+        self._begun.set()
+
+    def say(self, round_: Round) -> None:
+        """Note a round."""
+        self.seconds += round_.milliseconds / 1e3
+        self.rounds.append(round_)
+        self._told.put(round_)
+
+    def end_chunk(self) -> None:
+        """Note that a chunk has ended."""
+        self._told.put(None)
+        if not self.requests:
+            self._decoded.set()
+
+    def end(self, error: Exception) -> None:
+        """End the take; the caller gets `error`."""
+        self.requests.clear()
+        self._told.put(error)
+        self._begun.set()
+        self._decoded.set()
+
+    def _next(self) -> float | Round | None:
+        told = self._told.get()
+        if isinstance(told, Exception):
+            raise told
+        return told

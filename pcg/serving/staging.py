@@ -1,10 +1,9 @@
 """Folders for the Hugging Face Hub: a Space that serves the page, and a repository for transformers' `custom_generate`.
 
-`python -m pcg.serving.staging space OUT [--model NAME] [--repo OWNER/NAME]` and `python -m pcg.serving.staging hub OUT`.
+`python -m pcg.serving.staging space OUT [--model NAME]` and `python -m pcg.serving.staging hub OUT`.
 """
 
 import argparse
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from huggingface_hub import SpaceCard, SpaceHardware
 from packaging.requirements import Requirement
 
 from pcg.errors import InputError, PCGError
-from pcg.files import __version__, renew_checksums
+from pcg.files import __version__
 from pcg.models.hub import EMBEDDED, NAMES, XCODEC2
 from pcg.places import PROJECT
 
@@ -23,9 +22,7 @@ REQUIREMENTS = "requirements.txt"
 MARK = "# Written by `make space`.\n"
 DOCUMENTS = ("docs", README, "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "NOTICE")
 STAGED = ("app.py", "pcg", "explorers", "assets", *DOCUMENTS, REQUIREMENTS, "pyproject.toml")
-LEFT_OUT = ("assets/results/report.html",)
-"""Files that a clone may hold and a Space does not need."""
-CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+CLUTTER = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "report.html")
 CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
 """Wheels without CUDA, a tenth of the download, for Spaces without a GPU."""
 REPLACED = ("webrtcvad-wheels",)
@@ -33,19 +30,15 @@ REPLACED = ("webrtcvad-wheels",)
 ZERO_GPU = {"suggested_hardware": SpaceHardware.ZERO_A10G.value, "python_version": "3.12", "startup_duration_timeout": "1h"}
 """ZeroGPU has Python 3.10.13 and 3.12.12, and brings one of torch 2.8.0, 2.9.1, 2.10.0 and 2.11.0 itself (the skill
 huggingface-spaces of github.com/huggingface/skills, 2026): a pin of another one would stop the build."""
-THUMBNAIL = "https://huggingface.co/spaces/{}/resolve/main/assets/page.png"
 CUSTOM_GENERATE = Path(__file__).parent / "hub"
 
 
-def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None = None) -> Path:
+def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
     """Copy what a Space of the repository `root` needs into `out`, in place of what this wrote there before.
 
-    A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. repo:
-    the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, and if `out` holds
-    anything else.
+    A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. Raises
+    InputError for a model without a name, and if `out` holds anything else.
     """
-    if repo is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
-        raise InputError("repo", repo, "OWNER/NAME")
     if model not in (EMBEDDED, *NAMES):
         raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
     # A clone of the Space keeps its .git.
@@ -61,23 +54,15 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
             shutil.copytree(root / name, out / name, ignore=CLUTTER)
         else:
             shutil.copyfile(root / name, out / name)
-    for name in LEFT_OUT:
-        (out / name).unlink(missing_ok=True)
-        renew_checksums(out / name)
-    card = SpaceCard.load(root / README)
+    wheels, absent = CPU_WHEELS, REPLACED
     if model != EMBEDDED:
-        repositories = [NAMES[model].repository, XCODEC2.repository]
-        card.data.models, card.data.preload_from_hub = repositories, repositories
-        for name, value in ZERO_GPU.items():
+        wheels, absent = "", (*REPLACED, "torch")
+        card, repositories = SpaceCard.load(root / README), [NAMES[model].repository, XCODEC2.repository]
+        for name, value in (ZERO_GPU | {"models": repositories, "preload_from_hub": repositories}).items():
             card.data[name] = value
-    if repo:
-        card.data.thumbnail = THUMBNAIL.format(repo)
-    if repo or model != EMBEDDED:
         card.save(out / README)
-    absent = REPLACED if model == EMBEDDED else (*REPLACED, "torch")
     packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in absent]
     packages += [p for name in ("nodeps", "mcp") for p in read_requirements(root / f"requirements-{name}.txt")]
-    wheels = CPU_WHEELS if model == EMBEDDED else ""
     (out / REQUIREMENTS).write_text(MARK + wheels + "".join(f"{each}\n" for each in packages), encoding="utf-8")
     return out
 
@@ -105,19 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", choices=("space", "hub"), help="a Space, or the loop for transformers' custom_generate")
     parser.add_argument("out", type=Path, help="a new folder, or one that this wrote")
     parser.add_argument("--model", default=EMBEDDED, help=f"of the Space: {EMBEDDED} (the default), " + ", ".join(NAMES))
-    parser.add_argument("--repo", help="of the Space: its OWNER/NAME, for its thumbnail")
     options = parser.parse_args(arguments)
     try:
         if options.kind == "hub":
             print(f"Upload it: hf upload OWNER/pcg {stage_custom_generate(options.out)} .")
-            return 0
-        out, repo = stage_space(PROJECT, options.out, options.model, options.repo), options.repo or "OWNER/NAME"
-        print(f"Upload it: hf upload {repo} {out} . --repo-type space")
+        else:
+            out = stage_space(PROJECT, options.out, options.model)
+            print(f"Upload it: hf upload OWNER/NAME {out} . --repo-type space")
+            print(f"In the Space's settings, set the variable MODEL to {options.model}.")
     except PCGError as error:
         print(f"staging: {error}", file=sys.stderr)
         return 2
-    if options.model != EMBEDDED:
-        print(f"In the Space's settings, set the variable MODEL to {options.model}.")
     return 0
 
 

@@ -40,13 +40,8 @@ class Silent:
 
     def __init__(self) -> None:
         self.offer = Offer(("pcg",), ("one",), 16_000, rows=2)
-        self.speaking = self.waiting = 0
-        self.slow, self.asked, self.closed, self.begun = (
-            threading.Event(),
-            threading.Event(),
-            threading.Event(),
-            threading.Semaphore(0),
-        )
+        self.slow, self.asked, self.closed = threading.Event(), threading.Event(), threading.Event()
+        self.begun = threading.Semaphore(0)
         self.slow.set()
 
     def speak(self, *text: object, **options: object) -> "Silent":

@@ -70,7 +70,7 @@ def samples_of(sound: httpx.Response | bytes) -> tuple[int, np.ndarray]:
 
 
 def test_openais_client_gets_the_very_take(client: openai.OpenAI, synthesizer: Synthesizer) -> None:
-    spoken = client.audio.speech.create(**USUAL, extra_body={**EXTRA, "wait": True})
+    spoken = client.audio.speech.create(**USUAL, extra_body={**EXTRA, "stream": False})
     samples, rate = soundfile.read(io.BytesIO(spoken.content), dtype="float32")
     *_, take = synthesizer.speak(TEXT, Settings("pcg", theta=0.5, lookahead=2, seed=7), "one", stream=True)
     assert rate == take.sample_rate
@@ -134,7 +134,6 @@ def test_what_is_encoded_and_streamed_is_the_whole_sound(address: str, count: in
 def test_a_wav_has_true_sizes_unless_it_is_streamed(address: str) -> None:
     streamed, whole = asked(address, **EXTRA).content, asked(address, **EXTRA, stream=False).content
     assert streamed[44:] == whole[44:]
-    assert asked(address, **EXTRA, wait=True).content == whole
     assert streamed[4:8] == streamed[40:44] == b"\xff" * 4
     with wave.open(io.BytesIO(whole)) as file:
         assert len(file.readframes(file.getnframes())) == 2 * file.getnframes() == len(whole) - 44
@@ -168,16 +167,13 @@ def test_the_meters_count_what_was_spoken(address: str) -> None:
 
     names = ["pcg_tokens_total", 'pcg_takes_total{method="sd"}', 'pcg_requests_total{status="400"}']
     names += [f'pcg_{what}_tokens_total{{position="2",rule="sd-block"}}' for what in ("drafted", "tested", "accepted")]
-    names += ['pcg_accepted_length_sum{rule="sd-block"}']
     before = [told(name) for name in names]
-    answer = asked(address, method="sd", verification="block", wait=True)
+    answer = asked(address, method="sd", verification="block", stream=False)
     usage = json.loads(answer.headers["x-pcg-usage"])
     asked(address, method="magic")
     counts = [usage[f"{what}_by_position"] for what in ("drafted", "tested", "accepted")]
     changes = [told(name) - old for name, old in zip(names, before, strict=True)]
-    assert changes[:6] == [int(answer.headers["x-pcg-tokens"]), 1, 1, *(each[1] for each in counts)]
-    assert 0 < changes[6] <= sum(counts[0])
-    assert told("pcg_first_sound_seconds_count") > 0
+    assert changes == [int(answer.headers["x-pcg-tokens"]), 1, 1, *(each[1] for each in counts)]
 
 
 def test_a_key_is_asked_for(locked: str) -> None:
@@ -192,7 +188,7 @@ def test_a_key_is_asked_for(locked: str) -> None:
 
 def test_what_is_lost_before_anything_was_sent_is_an_error_in_openais_shape(failing: openai.OpenAI) -> None:
     with pytest.raises(openai.InternalServerError, match="It is gone") as error:
-        failing.audio.speech.create(**LONG, extra_body={"wait": True})
+        failing.audio.speech.create(**LONG, extra_body={"stream": False})
     assert (error.value.status_code, error.value.code) == (503, "replica_lost")
 
 
@@ -211,7 +207,7 @@ def test_a_sound_that_breaks_off_does_not_look_whole(failing: openai.OpenAI) -> 
 
 def test_many_at_once_each_get_their_own(address: str) -> None:
     def take(seed: int) -> bytes:
-        return asked(address, input="yes", **{**EXTRA, "seed": seed}, wait=True).content
+        return asked(address, input="yes", **{**EXTRA, "seed": seed}, stream=False).content
 
     with ThreadPoolExecutor(16) as pool:
         together = list(pool.map(take, range(16)))

@@ -11,6 +11,7 @@ import torch
 
 from pcg.errors import InputError, PCGError
 from pcg.serving.openai import refusal
+from pcg.serving.protection import Limits
 from pcg.text.prompt import Prompt
 from pcg.text.reading import wordless
 from tests.explorers.hostile import DEEP, HARMLESS, MARKUP, NO_NUMBER, TEXTS, WRONG
@@ -24,7 +25,6 @@ WRONG_VALUES = {
     "method": WRONG["dropdown"],
     "response_format": (*WRONG["dropdown"], "midi"),
     "stream_format": WRONG["radio"],
-    "wait": WRONG["checkbox"],
     "stream": WRONG["checkbox"],
     "speed": (*NO_NUMBER[1:], 0.4, 2.1),
     **{knob: NO_NUMBER[1:] for knob in KNOBS},
@@ -53,7 +53,7 @@ def test_a_wrong_value_is_one_sentence_that_names_its_field(address: str, field:
 
 def test_a_text_that_looks_like_code_is_spoken(address: str) -> None:
     with ThreadPoolExecutor(5) as pool:
-        for answer in pool.map(lambda text: asked(address, input=text, seed=7, wait=True), (*HARMLESS.values(), MARKUP)):
+        for answer in pool.map(lambda text: asked(address, input=text, seed=7, stream=False), (*HARMLESS.values(), MARKUP)):
             assert answer.status_code == 200, answer.text
             assert int(answer.headers["x-pcg-tokens"]) > 0
 
@@ -91,7 +91,7 @@ def parked() -> Silent:
 @pytest.fixture
 def door(parked: Silent, request: pytest.FixtureRequest) -> Iterator[str]:
     """Where it speaks, with as many requests in flight as the test is given."""
-    yield from serve(parked, in_flight=request.param)
+    yield from serve(parked, in_flight=request.param, limits=Limits(waiting=1 if request.param == 1 else 64))
 
 
 @pytest.mark.parametrize(("door", "most"), [(None, 4), (3, 3)], indirect=["door"])
@@ -108,23 +108,22 @@ def test_one_client_may_have_all_rows_and_as_many_wait_or_as_many_as_it_is_given
 
 
 @pytest.mark.parametrize("door", [1], indirect=True)
-def test_clients_behind_a_proxy_that_is_trusted_are_told_apart(parked: Silent, door: str) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        held = [pool.submit(asked, door, {"x-forwarded-for": client}) for client in ("10.0.0.1", "10.0.0.2")]
+def test_clients_behind_a_trusted_proxy_are_told_apart_and_all_together_have_a_limit(parked: Silent, door: str) -> None:
+    clients = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(4)]
+    with ThreadPoolExecutor(3) as pool:
+        held = [pool.submit(asked, door, client) for client in clients[:3]]
         for _ in held:
             assert parked.begun.acquire(timeout=PATIENCE_SECONDS)
-        told(asked(door, {"x-forwarded-for": "10.0.0.2"}), 429, "rate_limit_error")
+        assert told(asked(door, clients[0]), 429, "rate_limit_error").startswith("You have 1 request here")
+        assert told(asked(door, clients[3]), 429, "rate_limit_error").startswith("Too many takes are waiting")
+        assert [httpx.get(f"{door}/health").json()[name] for name in ("speaking", "waiting")] == [2, 1]
         parked.closed.set()
     assert {told(each.result(), 400) for each in held} == {"It was closed."}
 
 
-class Broken(Silent):
-    def __getattribute__(self, name: str) -> object:
-        return 1 / 0 if name == "waiting" else super().__getattribute__(name)
-
-
 def test_an_error_that_nobody_foresaw_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pcg.errors.LOG", tmp_path / "errors.log")
-    for door in serve(Broken()):
-        sentence = told(httpx.get(f"{door}/health"), 500, "server_error")
+    monkeypatch.setattr("pcg.serving.openai.generate_latest", lambda registry: 1 / 0)
+    for door in serve(Silent()):
+        sentence = told(httpx.get(f"{door}/metrics"), 500, "server_error")
         assert sentence.startswith("Unexpected ZeroDivisionError; see reference ")

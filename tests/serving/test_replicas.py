@@ -18,9 +18,8 @@ import pytest
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
 from pcg.places import PROJECT
-from pcg.serving.protection import LIMITS
 from pcg.serving.replicas import LOST, Replicas
-from pcg.serving.speech_service import Busy, Offer
+from pcg.serving.speech_service import Offer
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
@@ -173,7 +172,7 @@ def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_o
         for _ in asked:
             assert begun.acquire(timeout=PATIENCE_SECONDS)
         kill(1)
-        assert len(client.audio.speech.create(**USUAL, extra_body={"wait": True}).content) > 1000
+        assert len(client.audio.speech.create(**USUAL, extra_body={"stream": False}).content) > 1000
     told = [each.result() for each in asked]
     assert {event["type"] for event in told} == {"speech.audio.done", "error"}
     assert {event["error"]["message"] for event in told if event["type"] == "error"} == {LOST}
@@ -184,7 +183,7 @@ def test_when_all_are_killed_who_has_heard_nothing_gets_an_error_and_ray_begins_
     client: openai.OpenAI, idle: None
 ) -> None:
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(client.audio.speech.create, **LONG, extra_body={"wait": True})
+        asked = pool.submit(client.audio.speech.create, **LONG, extra_body={"stream": False})
         time.sleep(2)
         kill(2)
         error = asked.exception()
@@ -199,18 +198,3 @@ def test_what_hinders_the_replicas_is_one_sentence(replicas: Replicas) -> None:
         Replicas(4, "embedded", app="more")
     with pytest.raises(PCGError, match="nowhere/at-all"):
         Replicas(1, "nowhere/at-all", app="none")
-
-
-@pytest.mark.slow
-def test_no_more_takes_wait_than_without_ray(replicas: Replicas) -> None:
-    room = replicas.offer.rows + LIMITS.waiting
-    takes = [replicas.speak(LONG["input"], Settings(), "one") for _ in range(room)]
-    assert (replicas.speaking, replicas.waiting) == (replicas.offer.rows, LIMITS.waiting)
-    with pytest.raises(Busy, match=f"{LIMITS.waiting} takes are waiting already"):
-        replicas.speak(TEXT, Settings(), "one")
-    for take in takes:
-        take.close()
-        take.close()
-    assert replicas.speaking == 0
-    with closing(replicas.speak(TEXT, Settings(), "one")) as take:
-        assert len(next(take).audio)

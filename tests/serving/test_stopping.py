@@ -114,7 +114,7 @@ def test_it_keeps_its_key_and_its_limit_and_open_answers_do_not_hold_up_its_end(
     stream = endless | {"response_format": "wav"}
     with ThreadPoolExecutor(1) as pool, httpx.stream("POST", f"{url}/audio/speech", json=stream, **asked) as open_answer:
         assert open_answer.status_code == 200
-        waiting = pool.submit(httpx.post, f"{url}/audio/speech", json=endless | {"wait": True}, **asked)
+        waiting = pool.submit(httpx.post, f"{url}/audio/speech", json=endless | {"stream": False}, **asked)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while httpx.get(f"{url[:-3]}/health").json()["speaking"] < 2:
             assert time.monotonic() < deadline

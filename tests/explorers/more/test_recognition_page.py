@@ -7,7 +7,6 @@ import jiwer
 import numpy as np
 import pytest
 import soundfile
-import torch
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from torch import Tensor
@@ -18,19 +17,16 @@ from explorers.more.recognition import (
     align,
     alignment_html,
     create_recognition,
-    entropy_figure,
     error_rate,
     record_of,
     transcript_html,
 )
-from explorers.session import Session, ShownTake
+from explorers.session import Session
 from pcg.asr.embedded import Recogniser
 from pcg.asr.listening import Recognition, listen
 from pcg.asr.self_speculative import PRESETS, Thresholds
 from pcg.metrics.intelligibility import comparable, word_errors
-from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.take import Take
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import in_hand, serve_clients
 
@@ -57,18 +53,6 @@ def test_what_a_gate_accepted_begins_the_transcript(
         (part,) = result.parts
         assert result.text.startswith(accepted_text(part))
         assert part.stage == "ar" or accepted_text(part) == result.text
-
-
-def test_the_figure_keeps_the_peaks_of_a_long_sound_and_shows_the_gate(heard: Recognition) -> None:
-    entropies = torch.zeros(20_000)
-    entropies[[7, 12_345]] = torch.tensor([1.0, 3.0])
-    long = replace(heard, parts=(replace(heard.parts[0], entropies=entropies),) * 2, starts=(0.0, 400.0))
-    figure = entropy_figure(long, (400.0, 800.0), 0.7)
-    values = np.asarray(figure.data[0].y)
-    assert len(values) < 3100
-    assert sorted(values[values > 0]) == [1.0, 1.0, 3.0, 3.0]
-    assert figure.layout.shapes[0].y0 == 0.7
-    assert not entropy_figure(heard, (1.0,), None).layout.shapes
 
 
 @pytest.mark.parametrize(
@@ -118,14 +102,9 @@ def test_silence_has_no_parts_and_is_told(recogniser: Recogniser) -> None:
 
 
 @pytest.fixture(scope="module")
-def take(synthesizer: Synthesizer) -> Take:
-    return synthesizer.take("The quick brown fox.", Settings("pcg", theta=0.3), "two")
-
-
-@pytest.fixture(scope="module")
-def client(synthesizer: Synthesizer, recogniser: Recogniser, take: Take) -> Iterator[Client]:
+def client(synthesizer: Synthesizer, recogniser: Recogniser) -> Iterator[Client]:
     with gr.Blocks() as app:
-        create_recognition(synthesizer, lambda: recogniser, gr.State(Session().with_take(ShownTake.of(take))), in_hand())
+        create_recognition(synthesizer, lambda: recogniser, gr.State(Session()), in_hand())
     yield from serve_clients(app)
 
 
@@ -136,20 +115,11 @@ def recording(sound: np.ndarray, tmp_path: Path) -> Path:
 
 
 def test_the_endpoint_answers_with_a_record_and_pages(client: Client, recording: Path, recogniser: Recogniser) -> None:
-    expected = listen(recogniser, soundfile.read(recording, dtype="float32")[0], RATE, Thresholds(2.0, 0.1))
-    record, page, errors, picture, status = client.predict(handle_file(recording), 2.0, 0.1, MARKUP, api_name="/transcribe")
+    expected = listen(recogniser, soundfile.read(recording, dtype="float32")[0], RATE, PRESETS["fast"])
+    record, page, errors, status = client.predict(handle_file(recording), MARKUP, "fast", api_name="/transcribe")
     assert (record["text"], record["stage"]) == (expected.text, expected.parts[0].stage)
     assert record["wer"] == pytest.approx(error_rate(align(MARKUP, expected.text)), abs=1e-6)
-    assert "gate at 2 nats" in picture["value"]["plot"]
     assert "Transcribed " in status
     assert "<img" not in page + errors
     with pytest.raises(AppError, match=NO_SOUND):
-        client.predict(None, 0.7, 0.2, "", api_name="/transcribe")
-    with pytest.raises(AppError, match="greater than maximum"):
-        client.predict(handle_file(recording), 9.0, 0.2, "", api_name="/transcribe")
-
-
-def test_the_chosen_take_comes_with_its_text(client: Client, take: Take) -> None:
-    sound, text = client.predict(api_name="/last_take")
-    assert soundfile.info(sound).frames == len(take.audio)
-    assert text == take.text
+        client.predict(None, "", "fast", api_name="/transcribe")

@@ -19,7 +19,7 @@ from huggingface_hub import SpaceCard, SpaceHardware
 from packaging.specifiers import SpecifierSet
 
 from pcg.errors import InputError
-from pcg.files import LIST, check_checksums
+from pcg.files import check_checksums
 from pcg.models.hub import NAMES
 from pcg.places import PROJECT
 from pcg.serving.staging import CPU_WHEELS, main, read_requirements, stage_space
@@ -59,7 +59,6 @@ def test_it_holds_what_serves_and_nothing_else(space: Path) -> None:
     assert "assets/results/results.json" in files
     assert "assets/results/report.html" not in files
     assert not [name for name in files if name.endswith(".pyc")]
-    assert "report.html" not in (space / "assets/results" / LIST).read_text().split()
     for folder in (space / "assets").iterdir():
         check_checksums(folder)
 
@@ -125,15 +124,6 @@ def test_the_command_says_what_to_do_next_or_one_sentence(
     printed = capsys.readouterr().out
     assert "--repo-type space" in printed
     assert "MODEL to llasa-3b" in printed
-
-
-def test_a_space_with_an_address_has_a_thumbnail(little: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    card = SpaceCard.load(stage_space(little, tmp_path / "out", repo="me/pcg") / "README.md")
-    assert card.data.thumbnail == "https://huggingface.co/spaces/me/pcg/resolve/main/assets/page.png"
-    assert SpaceCard.load(stage_space(little, tmp_path / "plain") / "README.md").data.get("thumbnail") is None
-    for wrong in ("pcg", "me/p c g", "a/b/c"):
-        assert main(["space", str(tmp_path / "wrong"), "--repo", wrong]) == 2
-        assert f"repo is '{wrong}', but must be OWNER/NAME." in capsys.readouterr().err
 
 
 @pytest.fixture
