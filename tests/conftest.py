@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -166,23 +165,21 @@ def neutts(neutts_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Sy
 def recogniser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recogniser with random weights: it spells nonsense, but everything works as in the shipped one."""
     from pcg.asr.embedded import save_recogniser
-    from pcg.asr.network import EncoderConfig
-    from pcg.training.recogniser import ReaderShape, RecogniserRecipe, RecogniserTraining
+    from pcg.asr.network import EncoderConfig, Subwords
+    from pcg.training.recogniser import ReaderShape, RecogniserRecipe, new_parts
 
     config = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=7)
     shape = ReaderShape(subwords=48, layers=2, width=32, heads=2, feed_forward=48)
-    spoken = [SimpleNamespace(text=sentence) for sentence in SENTENCES]
-    recipe = RecogniserRecipe(encoder=config, reader=shape)
-    training = RecogniserTraining(tmp_path_factory.mktemp("work"), "cpu", 0, recipe, spoken, {})
-    encoder, reader = training.trained(None)
+    subwords = Subwords.learn(SENTENCES, shape.subwords)
+    parts = new_parts(RecogniserRecipe(encoder=config, reader=shape), subwords, 0).eval()
     with torch.no_grad():
         # Far from the tiny initial weights, so that layers, frames and positions matter.
-        for weight in reader["lm"].parameters():
+        for weight in parts["lm"].parameters():
             weight.mul_(8.0 if weight.ndim == 2 else 1.0)
-        encoder.head.weight.mul_(8.0)
-        encoder.head.bias.zero_()
+        parts["encoder"].head.weight.mul_(8.0)
+        parts["encoder"].head.bias.zero_()
     folder = tmp_path_factory.mktemp("recogniser")
-    save_recogniser(folder, "tiny", encoder, reader["projector"], reader["lm"], training.subwords, torch.float32)
+    save_recogniser(folder, "tiny", *parts.values(), subwords, torch.float32)
     return folder
 
 

@@ -59,17 +59,16 @@ SERVE = {
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
 }
 TRAIN_STAGES = (
-    "corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "words", "tokens", "detectors",
+    "corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "tokens", "detectors",
 )  # fmt: skip
 TRAIN = {
     "work": (Path, Path("runs"), "corpus and checkpoints"),
-    "prose": (Path, None, "a text file of English prose, one sentence a line (stages corpus and words)"),
+    "prose": (Path, None, "a text file of English prose, one sentence a line (stage corpus)"),
     "out": (Path, None, "where the result goes [default: assets/voice, assets/recogniser or assets/detectors, by stage]"),
     "recipe": (Path, None, "FILE.yaml with the choices that differ from the defaults"),
     "device": (str, "cpu", "cpu or cuda"),
     "seed": (int, 0, ""),
     "processes": (int, 2, "synthesizers side by side (stage corpus)"),
-    "size": (str, None, "of the detectors: small, or paper for the paper's"),
 }
 TRAIN_TOKENS = {
     "speech": (Path, None, "recordings with transcripts: LibriTTS's layout, or name.wav and name.txt (stage tokens)"),
@@ -79,7 +78,6 @@ TRAIN_DRAFT = {
     "target": (str, None, "'embedded', or a folder that holds voice.json or a LLaSA (stages draft and detectors)"),
     "tokens": (Path, None, "the folder of stage tokens"),
     "plan": (str, None, "feature, pcg, ssd, or layers of the target, as in 0,1,27 [default: pcg]"),
-    "objective": (str, None, "ce, distil or overlap [default: ce of plans pcg and ssd, overlap of feature]"),
     "steps": (int, None, "of the draft [default: 2000]"),
     "longest": (int, None, "speech codes in a row of a batch [default: 800; for LLaSA 1400]"),
 }
@@ -387,11 +385,7 @@ def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=",
     if stage not in TRAIN_STAGES:
         raise InputError("stage", stage, "one of " + ", ".join(TRAIN_STAGES))
     recipe, out, seed = options.recipe, options.out, options.seed
-    if stage == "words":
-        from pcg.training.recogniser import publish_words
-
-        publish_words(options.prose, out or Path("assets/recogniser"), seed)
-    elif stage == "recogniser":
+    if stage == "recogniser":
         from pcg.training.recogniser import RecogniserRecipe, train_recogniser
 
         run = options.device, seed, options.processes, RecogniserRecipe.read(recipe)
@@ -400,8 +394,8 @@ def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=",
         from pcg.synthesis.voice import load_voice
         from pcg.training.detectors import DetectorRecipe, train_detectors_of
 
-        asked, voice = DetectorRecipe.read(recipe, size=options.size), load_voice(options.target or "embedded")
-        train_detectors_of(voice, options.work, out or Path("assets/detectors"), options.device, seed, asked)
+        voice, run = load_voice(options.target or "embedded"), (options.device, seed, DetectorRecipe.read(recipe))
+        train_detectors_of(voice, options.work, out or Path("assets/detectors"), *run)
     elif stage == "tokens":
         _tokens(options)
     elif stage == "draft" and options.target is not None:
@@ -417,18 +411,16 @@ def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=",
 
 
 def _tokens(options: SimpleNamespace) -> None:
-    from pcg.synthesis.voice import open_codec
     from pcg.training.loop import check_device
-    from pcg.training.samples import codec_digest, prepare_tokens
+    from pcg.training.samples import prepare_tokens
 
     if options.speech is None or not options.speech.is_dir():
         raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
     if options.tokens is None:
         raise InputError("tokens", None, "the folder that the codes go to")
     check_device(options.device)
-    digest, codec = codec_digest(options.codec), open_codec(options.codec, options.device)
-    utterances, left_out, hours = prepare_tokens(options.speech, codec, digest, options.tokens)
-    print(f"tokens: {counted(utterances, 'utterance')}, {hours:.1f} hours; {counted(left_out, 'recording')} left out")
+    utterances, left_out = prepare_tokens(options.speech, options.codec, options.tokens, options.device)
+    print(f"tokens: {counted(utterances, 'utterance')}; {counted(left_out, 'recording')} left out")
 
 
 def _draft(options: SimpleNamespace) -> None:
@@ -440,6 +432,6 @@ def _draft(options: SimpleNamespace) -> None:
     if options.out is None:
         raise InputError("out", None, "the folder that the draft goes to")
     check_device(options.device)
-    given = {name: getattr(options, name) for name in ("plan", "objective", "steps", "longest", "seed")}
+    given = {name: getattr(options, name) for name in ("plan", "steps", "longest", "seed")}
     accepted = train_for(DraftRecipe.read(options.recipe, **given), options.target, options.tokens, options.out, options.device)
     print(f"draft: {options.out}; accepted of what it drafts: {', '.join(f'{k} {v:.3f}' for k, v in accepted.items())}")

@@ -1,10 +1,9 @@
 """Spoof detectors of a voice: real codes of the corpus against its own samples and garbage (MSpoofTTS sections 2.2 and 3.2)."""
 
-import hashlib
 import random
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -13,7 +12,7 @@ from torch.optim import AdamW
 
 from pcg.errors import InputError
 from pcg.files import write_checksums, write_json
-from pcg.models.hub import add_content, weights_digest
+from pcg.models.hub import weights_digest
 from pcg.recipe import Count, Recipe
 from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolution, corpus_digest, load_detectors, save_detectors
@@ -21,20 +20,28 @@ from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
 from pcg.training.loop import Stage, agrees, generator, run, update
 from pcg.training.publish import write_card
-from pcg.training.samples import encode_corpus, own_samples, read_shards
-from pcg.training.tokens import TokenizedUtterance
+from pcg.training.samples import encode_corpus, own_samples, read_tokens
 
 HELD_OUT = "held_out_sentences"
 # Codes that stand far apart tell less of their order, and it takes longer to learn it.
 STEPS = {"M50": 900, "M25": 900, "M10": 1500, "M50<-25": 3000, "M50<-10": 4000}
 
 
-class DetectorRecipe(Recipe):
-    """Every choice that shapes the detectors."""
+@dataclass(frozen=True)
+class DetectorShape:
+    """Size of a detector; the paper's has width 256, 8 heads, 4 layers and feed_forward 1024."""
 
-    size: Literal["small", "paper"] = Field(
-        "small", description="small: for a codebook of a few thousand codes and a few hours of speech; paper: MSpoofTTS's."
-    )
+    width: int = 128
+    heads: int = 4
+    layers: int = 3
+    feed_forward: int = 256
+
+
+class DetectorRecipe(Recipe):
+    """Every choice that shapes the detectors. The paper's learning rate and weight decay are 1e-4, and it has three synthetic
+    segments for each real one (sections 3.1 and 3.2)."""
+
+    shape: DetectorShape = DetectorShape()
     shards: Count = Field(96, description="Shards of the corpus that are learned from.")
     samples: dict[str, Count] = Field(
         {f"{Settings().temperature:g}": 6144, "1": 512}, description="Texts that the voice says, by temperature.", min_length=1
@@ -46,21 +53,6 @@ class DetectorRecipe(Recipe):
     weight_decay: Annotated[float, Field(ge=0)] = 1e-2
     mix: Mix = Mix()
 
-    @classmethod
-    def of(cls, values: object, what: str = "recipe") -> "DetectorRecipe":
-        """Build from plain values. Size "paper" brings the paper's learning rate, weight decay and three synthetic segments for
-        each real one (sections 3.1 and 3.2); the paper does not say how long it trains, and in which batches."""
-        if isinstance(values, dict) and values.get("size") == "paper":
-            steps = {resolution.name: 6000 for resolution in RESOLUTIONS}
-            values = {"steps": steps, "lr": 1e-4, "weight_decay": 1e-4, "mix": {"synthetic": 3}} | values
-        return super().of(values, what)
-
-    def config(self, codes: int, code_width: int) -> DetectorConfig:
-        """Return the shape of detectors of `codes` codes whose embeddings begin with a language model's, `code_width` wide."""
-        if self.size == "paper":
-            return DetectorConfig(codes, code_width=code_width)
-        return DetectorConfig(codes, width=128, heads=4, layers=3, feed_forward=256, code_width=code_width)
-
 
 def train_detectors_of(
     voice: Voice, work: Path, out: Path, device: str, seed: int, recipe: DetectorRecipe
@@ -70,21 +62,21 @@ def train_detectors_of(
     The embeddings of all of them begin with the target's own, brought to unit scale.
     """
     state = work / "detectors"
-    if not agrees(state / "plan.json", identity(voice) | {"seed": seed} | recipe.as_dict()):
+    plan = {"target": weights_digest(voice.target_folder), "seed": seed} | recipe.as_dict()
+    if not agrees(state / "plan.json", plan):
         raise InputError("work", str(work), "a folder without detectors of another recipe or voice")
     usual = next(iter(recipe.samples))
     segments = {}
     for split, samples in (("train", recipe.samples), (HELD_OUT, {usual: recipe.held_out_samples})):
         encode_corpus(state / "tokens" / split, work / "corpus", split, voice.codec, recipe.shards)
-        spoken = read_shards(state / "tokens" / split, voice.reader)
-        synthetic: list[TokenizedUtterance] = []
+        spoken, synthetic = read_tokens(state / "tokens" / split, voice.reader), []
         for temperature, count in samples.items():
             folder = state / f"samples_{split}_{temperature}"
             synthetic += own_samples(folder, voice.target, spoken, voice.reader, count, float(temperature), seed)
         segments[split] = Segments([u.codes for u in spoken], [u.codes for u in synthetic])
     train, held_out, garbage = segments["train"], segments[HELD_OUT], Garbage(voice.usage, voice.code_embedding)
-    centred = voice.code_embedding - voice.code_embedding.mean(0)
-    config, detectors = recipe.config(voice.codec.codebook_size, centred.shape[1]), {}
+    centred, detectors = voice.code_embedding - voice.code_embedding.mean(0), {}
+    config = DetectorConfig(voice.codec.codebook_size, **asdict(recipe.shape), code_width=centred.shape[1])
     for place, resolution in enumerate(RESOLUTIONS):
         torch.manual_seed(seed + place)
         detector = Detector(config)
@@ -96,18 +88,15 @@ def train_detectors_of(
     write_checksums(out)  # without which they would not load
     figures = held_out_figures(load_detectors(out), held_out, garbage)
     write_json(out / "figures.json", figures)
-    write_card(
-        out,
-        "detectors",
-        "audio-classification",
-        ["spoof-detection", "speech-tokens"],
-        recipe=recipe.as_dict(),
-        hours=sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600,
-        utterances=len(train.real),
-        config=asdict(config),
-        detectors={resolution.name: figures[resolution.name] for resolution in RESOLUTIONS},
-        garbage=figures["garbage"],
-    )
+    facts = {
+        "recipe": recipe.as_dict(),
+        "hours": sum(len(u) for u in train.real) * voice.codec.hop / voice.codec.sample_rate / 3600,
+        "utterances": len(train.real),
+        "config": asdict(config),
+        "detectors": {resolution.name: figures[resolution.name] for resolution in RESOLUTIONS},
+        "garbage": figures["garbage"],
+    }
+    write_card(out, "detectors", "audio-classification", ["spoof-detection", "speech-tokens"], **facts)
     write_checksums(out)
     return figures
 
@@ -149,10 +138,3 @@ def train_detector(
     steps, name = recipe.steps[resolution.name], f"detector_{resolution.key}"
     modules, optimizers = {"detector": detector}, {"adamw": optimizer}
     run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)))
-
-
-def identity(voice: Voice) -> dict[str, str]:
-    """Return name and digests of the voice that a run is for: voices of one name may differ. Drafts do not count."""
-    codec = hashlib.sha256()
-    add_content(codec, voice.codec_folder or voice.folder / "codec")
-    return {"voice": voice.name, "target": weights_digest(voice.target_folder), "codec": codec.hexdigest()}

@@ -19,33 +19,6 @@ from pcg.models.feature_draft import FeatureDraft, FeatureShape, read_feature_dr
 from pcg.models.weights import Checkpoint, Vocabulary, read_tensors
 from pcg.training.tokens import IGNORED, Batch
 
-
-@dataclass(frozen=True)
-class Objective:
-    """What is minimised: `ce` times the cross-entropy of a batch's tokens, `kl` times the forward KL from the target's
-    probabilities of speech, and `tv` times the total variation between both, per token (LK losses: arXiv 2602.23881).
-
-    own: the share of batches that are the target's own samples; the others are the corpus's.
-    """
-
-    ce: float
-    kl: float
-    own: float
-    tv: float = 0.0
-
-    def takes_own(self, number: int) -> bool:
-        """Return whether batch `number` holds own samples; the corpus's batches are spread evenly among them."""
-        given = 1.0 - self.own
-        return int((number + 1) * given) == int(number * given)
-
-
-OBJECTIVES = {
-    "ce": Objective(ce=1.0, kl=0.0, own=0.0),
-    "distil": Objective(ce=0.0, kl=1.0, own=0.75),
-    "overlap": Objective(ce=0.0, kl=0.3, own=0.75, tv=1.0),
-}
-
-
 CHUNK = 1 << 20
 """Probabilities of a step at once: those of all positions would not fit into memory, and fewer stay in the CPU's cache."""
 
@@ -61,10 +34,11 @@ class _Divergence(torch.autograd.Function):
         wanted: Tensor,
         wanted_head: Tensor,
         weights: Tensor,
-        objective: Objective,
+        kl: float,
+        tv: float,
         temperature: float,
     ) -> tuple[Tensor, Tensor]:
-        kl, tv, chunk = objective.kl, objective.tv, max(1, CHUNK // len(head))
+        chunk = max(1, CHUNK // len(head))
         slope_hidden, slope_head = torch.empty_like(hidden), torch.zeros_like(head, dtype=torch.float32)
         losses, overlaps = [], []
         for first in range(0, weights.shape[1], chunk):
@@ -89,17 +63,11 @@ class _Divergence(torch.autograd.Function):
     @staticmethod
     def backward(context: FunctionCtx, outer: Tensor, _overlap: Tensor) -> tuple[Tensor | None, ...]:
         slope_hidden, slope_head = context.saved_tensors
-        return outer * slope_hidden, outer * slope_head, None, None, None, None, None
+        return outer * slope_hidden, outer * slope_head, *[None] * 6
 
 
 def divergence(
-    hidden: Tensor,
-    head: Tensor,
-    wanted: Tensor,
-    wanted_head: Tensor,
-    weights: Tensor,
-    objective: Objective,
-    temperature: float,
+    hidden: Tensor, head: Tensor, wanted: Tensor, wanted_head: Tensor, weights: Tensor, kl: float, tv: float, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Sum `weights [K, n]` times kl KL(q_i || p_ki) + tv TV(q_i, p_ki) over steps k and positions i.
 
@@ -108,7 +76,7 @@ def divergence(
     draft's loss: Samarin et al., arXiv 2602.23881.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        return _Divergence.apply(hidden, head, wanted, wanted_head, weights, objective, temperature)
+        return _Divergence.apply(hidden, head, wanted, wanted_head, weights, kl, tv, temperature)
 
 
 class _Layer(nn.Module):
@@ -288,7 +256,7 @@ UNROLLED = (1.0, 0.7, 0.5)
 
 
 def unrolled_divergence(
-    model: FeatureModel, batch: Batch, taps: Tensor, last: Tensor, head: Tensor, objective: Objective, temperature: float = 1.0
+    model: FeatureModel, batch: Batch, taps: Tensor, last: Tensor, head: Tensor, kl: float, tv: float, temperature: float = 1.0
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the weighted divergence of the unrolled draft from the target, summed over the learned tokens, and the overlap of
     each step, times the number of tokens.
@@ -305,6 +273,6 @@ def unrolled_divergence(
     weights = counts * torch.tensor(UNROLLED, device=hidden.device)[:, None]
     wanted = places.pick(last)[places.real].detach()
     products = (tensor.bfloat16() for tensor in (hidden, model.head, wanted, head.detach()))
-    loss, overlap = divergence(*products, weights, objective, temperature)
+    loss, overlap = divergence(*products, weights, kl, tv, temperature)
     means = (overlap * counts).sum(1) / counts.sum(1).clamp(min=1)
     return loss, {f"overlap_{step}": mean * len(wanted) for step, mean in enumerate(means, 1)}

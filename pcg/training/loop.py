@@ -5,7 +5,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,36 +20,38 @@ from pcg.training.tokens import IGNORED, Batch
 
 
 def save_checkpoint(
-    path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer], meta: dict[str, object]
+    path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer], step: int, seconds: float
 ) -> None:
-    """Write every module, every optimizer's tensors and `meta` (JSON) to `path`; all of their names differ."""
+    """Write every module and every optimizer's tensors to `path`; all of their names differ."""
     tensors = {f"{name}/{key}": t for name, m in modules.items() for key, t in m.state_dict().items()}
     for name, optimizer in optimizers.items():
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"{name}/{index}/{key}": torch.as_tensor(value) for key, value in state.items()}
-    write_safetensors(path, {k: t.detach().clone().contiguous() for k, t in tensors.items()}, {"meta": json.dumps(meta)})
+    meta = {"meta": json.dumps({"step": step, "seconds": seconds})}
+    write_safetensors(path, {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, meta)
 
 
 def load_checkpoint(
     path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer] | None = None
-) -> dict[str, object]:
-    """Restore what `save_checkpoint` wrote, in place; return its `meta`; raise AssetError for a file that does not fit."""
+) -> tuple[int, float]:
+    """Restore what `save_checkpoint` wrote, in place; return its step and seconds; raise AssetError for a file that does not
+    fit."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors: dict[str, dict[str, Tensor]] = defaultdict(dict)
+            parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
             for name in file.keys():  # noqa: SIM118
                 part, _, key = name.partition("/")
-                tensors[part][key] = file.get_tensor(name)
+                parts[part][key] = file.get_tensor(name)
             meta = json.loads(file.metadata()["meta"])
         for name, module in modules.items():
-            module.load_state_dict(tensors[name])
+            module.load_state_dict(parts[name])
         for name, optimizer in (optimizers or {}).items():
             state: dict[int, dict[str, Tensor]] = defaultdict(dict)
-            for key, tensor in tensors[name].items():
+            for key, tensor in parts[name].items():
                 index, field = key.split("/")
                 state[int(index)][field] = tensor
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-        return meta
+        return int(meta["step"]), float(meta["seconds"])
     except Exception as error:
         how = "damaged, or of another shape than is asked for: remove it, or ask for what it was made with"
         raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
@@ -111,8 +112,7 @@ def run(stage: Stage) -> dict[str, float]:
     base = {name: [g["lr"] for g in o.param_groups] for name, o in stage.optimizers.items()}
     done, seconds = 0, 0.0
     if stage.checkpoint.exists():
-        meta = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
-        done, seconds = int(meta["step"]), float(meta["seconds"])
+        done, seconds = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
     sums: dict[str, float] = defaultdict(float)
     held_out: dict[str, float] = {}
     begun = time.monotonic()
@@ -134,21 +134,11 @@ def run(stage: Stage) -> dict[str, float]:
             row |= {f"held_out_{name}": value for name, value in held_out.items()}
         sums.clear()
         stage.directory.mkdir(parents=True, exist_ok=True)
-        whole = not stage.log.exists() or stage.log.read_bytes()[-1:] in (b"", b"\n")
         with stage.log.open("a", encoding="utf-8") as file:
-            file.write(("" if whole else "\n") + json.dumps(row) + "\n")
+            file.write(json.dumps(row) + "\n")
         print(f"{stage.name} {json.dumps(row)}", flush=True)
-        save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, {"step": step, "seconds": elapsed})
+        save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, step, elapsed)
     return held_out
-
-
-def read_log(log: Path) -> list[dict[str, float]]:
-    """Read the rows of a stage's log; a row that a killed run left half written is skipped."""
-    rows = []
-    for line in log.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError):
-            rows.append(json.loads(line))
-    return rows
 
 
 def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
@@ -200,7 +190,7 @@ class Muon(Optimizer):
                     weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(change.to(weight.dtype), alpha=scaled)
 
     def _orthogonal(self, updates: Tensor) -> Tensor:
-        """Replace the singular values of `updates` `[N, rows, columns]` by about 1."""
+        """Replace the singular values of `updates [N, rows, columns]` by about 1."""
         emulated = updates.device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
         tall = updates.shape[1] > updates.shape[2]
         x = (updates.mT if tall else updates).to(torch.float32 if emulated else torch.bfloat16)
@@ -214,12 +204,10 @@ class Muon(Optimizer):
 
 def update(loss: Tensor, module: nn.Module, optimizers: Iterable[Optimizer]) -> None:
     """Take one step down the gradient of `loss`, clipped to norm 1 over `module`."""
-    chosen = list(optimizers)
-    for optimizer in chosen:
-        optimizer.zero_grad(set_to_none=True)
+    module.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-    for optimizer in chosen:
+    for optimizer in optimizers:
         optimizer.step()
 
 

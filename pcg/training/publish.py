@@ -17,7 +17,8 @@ from pcg.models.feature_draft import config_of
 from pcg.synthesis.voice import FORMAT
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.feature_draft import FeatureModel
-from pcg.training.loop import read_log
+
+CARDS = Path(__file__).with_name("cards")
 
 
 def write_voice(
@@ -36,15 +37,9 @@ def write_voice(
     write_json(folder / "codec" / "config.json", asdict(codec.config))
     _write_tensors(folder / "codec" / "model.safetensors", {k: v.half() for k, v in codec.state_dict().items()})
     _write_tensors(folder / "usage.safetensors", {"usage": usage.to(torch.int32)})
-    card = {
-        "format": FORMAT,
-        "name": name,
-        "symbols": reader.symbols,
-        "durations": reader.durations,
-        "voices": {voice: {"text": r.text, "codes": r.codes.tolist()} for voice, r in references.items()},
-    }
-    with replacing(folder / "voice.json") as temporary:
-        temporary.write_text(json.dumps(card, ensure_ascii=False) + "\n", encoding="utf-8")
+    voices = {voice: {"text": r.text, "codes": r.codes.tolist()} for voice, r in references.items()}
+    read = {"symbols": reader.symbols, "durations": reader.durations}
+    write_json(folder / "voice.json", {"format": FORMAT, "name": name, **read, "voices": voices}, indent=None)
 
 
 def write_model(folder: Path, model: LlamaForCausalLM | FeatureModel) -> None:
@@ -71,21 +66,18 @@ def write_card(out: Path, name: str, task: str, tags: Sequence[str], **values: o
     Args:
         task: the hub's name of what the model does.
     """
-    cards = Path(__file__).with_name("cards")
-    environment = Environment(
-        loader=FileSystemLoader(cards), undefined=StrictUndefined, autoescape=select_autoescape(), lstrip_blocks=True
-    )
+    loader, escape = FileSystemLoader(CARDS), select_autoescape()
+    environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=escape, lstrip_blocks=True)
     data = ModelCardData(license="apache-2.0", language="en", library_name="pcg-lab", pipeline_tag=task, tags=list(tags))
     text = environment.get_template(f"{name}.md").render(values)
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(f"---\n{data.to_yaml()}\n---\n\n{text.strip()}\n", encoding="utf-8")
 
 
-def stages(logs: Sequence[Path]) -> list[dict[str, object]]:
-    """Return for the log of each stage its last step and seconds, and the last loss of each kind."""
+def stages(work: Path, names: str) -> list[dict[str, object]]:
+    """Return the last step, the seconds and the last loss of each kind from the logs `names` (a pattern) in `work`."""
     rows = []
-    for path in logs:
-        log = read_log(path)
-        losses = {kind: value for row in log for kind, value in row.items() if kind not in ("step", "seconds")}
-        rows.append({"name": path.stem, "step": int(log[-1]["step"]), "seconds": log[-1]["seconds"], "losses": losses})
+    for log in sorted(work.glob(names)):
+        losses = dict(pair for line in log.read_text(encoding="utf-8").splitlines() for pair in json.loads(line).items())
+        rows.append({"name": log.stem, "step": int(losses.pop("step")), "seconds": losses.pop("seconds"), "losses": losses})
     return rows

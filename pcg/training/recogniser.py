@@ -1,16 +1,10 @@
-"""The embedded recogniser: an encoder that spells what it hears, a language model that reads it, and the word list.
+"""The embedded recogniser: an encoder that spells what it hears, and a language model that reads it."""
 
-Three stages, each of which resumes where it was stopped: the encoder alone by CTC, the language model behind the frozen
-encoder, and both together.
-"""
-
-import gzip
-import itertools
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import inf, log10
+from functools import partial
+from math import inf
 from pathlib import Path
 
 import torch
@@ -31,23 +25,20 @@ from pcg.asr.network import (
     spell,
 )
 from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
-from pcg.asr.word_search import FILE as WORDS
-from pcg.asr.word_search import UNKNOWN
-from pcg.errors import InputError, PCGError
-from pcg.files import renew_checksums, replacing, write_checksums
-from pcg.metrics.intelligibility import pooled, spoken_words, word_errors
+from pcg.errors import InputError
+from pcg.files import replacing, write_checksums
+from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training import loop, speech
-from pcg.training.corpus import HELD_OUT, shards
+from pcg.training.corpus import HELD_OUT
 from pcg.training.publish import stages, write_card
-from pcg.training.sentences import build_pool, dictionary
+from pcg.training.shards import Utterance, shards
 from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
 
 NAME = "embedded recogniser 2"
-CTC, LM, TOGETHER = "recogniser_ctc", "recogniser_lm", "recogniser_together"
-SUBWORDS = "recogniser_subwords.json"
+PARTS = {"encoder": ("encoder",), "reader": ("projector", "lm")}
 DRAFT_SHARE = 0.3
 SECONDS = 80.0
 """Padded speech in a batch."""
@@ -91,147 +82,121 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
         "codec": speech.read_spoken([more], "held_out_sentences"),
         "espeak": speech.read_spoken([more], speech.HELD_OUT_VOICES),
     }
-    training = RecogniserTraining(work, device, seed, recipe, speech.read_spoken([corpus, more], "train"), held_out)
-    training.spell()
-    training.read()
-    training.together()
-    training.publish(out)
+    train = speech.read_spoken([corpus, more], "train")
+    parts, subwords = train_stages(work, device, seed, recipe, train, held_out)
+    save_recogniser(out, NAME, *parts.cpu().values(), subwords)
+    facts = {
+        "parameters": {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()},
+        "logs": stages(work, "recogniser_*.jsonl"),
+        "seed": seed,
+    }
+    write_card(out, "recogniser", "automatic-speech-recognition", ["ctc", "self-speculative-decoding"], **facts)
+    write_checksums(out)
+    print(f"published to {out}", flush=True)
+
+
+def new_parts(recipe: RecogniserRecipe, subwords: Subwords, seed: int) -> nn.ModuleDict:
+    """Return a random `encoder`, `projector` and `lm`."""
+    torch.manual_seed(seed)
+    encoder, shape = ConformerCTC(recipe.encoder), recipe.reader
+    projector = Projector(ProjectorConfig(shape.stack, recipe.encoder.width, LABELS_PER_FRAME, shape.width))
+    return nn.ModuleDict({"encoder": encoder, "projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
+
+
+def train_stages(
+    work: Path,
+    device: str,
+    seed: int,
+    recipe: RecogniserRecipe,
+    train: Sequence[Utterance],
+    held_out: Mapping[str, Sequence[Utterance]],
+    seconds: float = SECONDS,
+) -> tuple[nn.ModuleDict, Subwords]:
+    """Train the encoder by CTC over characters, at its end and at the draft in its middle; then projector and language model by
+    the cross-entropy of the text behind the frozen encoder's frames; then both, each by its own loss.
+
+    Args:
+        seconds: padded speech in a batch.
+    """
+    path = work / "recogniser_subwords.json"
+    if not path.exists():
+        with replacing(path) as temporary:
+            learned = Subwords.learn((utterance.text for utterance in train), recipe.reader.subwords)
+            temporary.write_text(learned.to_json(), encoding="utf-8")
+    subwords = Subwords.load(path)
+    parts = new_parts(recipe, subwords, seed).to(device)
+    loop.with_fast_gradients(parts["lm"])
+    easy, hard = (speech.SpeechBatches(train, seconds, seed + count, easy=count) for count in (150, 0))
+    print(f"recogniser: {hard.per_epoch} batches an epoch", flush=True)
+    training, alone = RecogniserTraining(work, seed, parts, subwords, held_out), {"warmup": 200, "every": 50}
+    training.stage("recogniser_ctc", recipe.ctc_steps, {"encoder": 1e-3}, easy, **alone)
+    training.stage("recogniser_lm", recipe.lm_steps, {"reader": 3e-3}, easy, **alone)
+    training.stage("recogniser_together", recipe.together_steps, {"encoder": 1e-3, "reader": 2e-3}, hard, decay_share=0.6)
+    return parts.eval(), subwords
 
 
 @dataclass(frozen=True)
 class RecogniserTraining:
-    """A run: its folder, and the sentences that it learns from and is checked on."""
+    """A run: its folder, what learns, and the sentences that it is checked on."""
 
     work: Path
-    device: str
     seed: int
-    recipe: RecogniserRecipe
-    train: Sequence[speech.SpokenSentence]
-    held_out: Mapping[str, Sequence[speech.SpokenSentence]]
-    seconds: float = SECONDS
+    parts: nn.ModuleDict
+    subwords: Subwords
+    held_out: Mapping[str, Sequence[Utterance]]
 
-    def spell(self) -> None:
-        """Train the encoder by CTC over characters, at its end and at the draft in its middle."""
-        self._learn(CTC, self.recipe.ctc_steps, {"encoder": 1e-3}, self.seed, warmup=200, every=50)
-
-    def read(self) -> None:
-        """Train projector and language model by the cross-entropy of the text behind the frozen encoder's frames."""
-        self._learn(LM, self.recipe.lm_steps, {"reader": 3e-3}, self.seed + 2, warmup=200, every=50)
-
-    def together(self) -> None:
-        """Train encoder and reader on, each by its own loss."""
-        rates = {"encoder": 1e-3, "reader": 2e-3}
-        self._learn(TOGETHER, self.recipe.together_steps, rates, self.seed + 3, easy=0, decay_share=0.6)
-
-    def publish(self, out: Path) -> None:
-        """Write what is trained, and its card."""
-        encoder, reader = self.trained(TOGETHER if self._saved(TOGETHER).exists() else LM)
-        parts = {"encoder": encoder, "projector": reader["projector"], "lm": reader["lm"]}
-        save_recogniser(out, NAME, *parts.values(), self.subwords)
-        write_card(
-            out,
-            "recogniser",
-            "automatic-speech-recognition",
-            ["ctc", "self-speculative-decoding"],
-            parameters={name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()},
-            logs=stages(sorted(self.work.glob("recogniser_*.jsonl"))),
-            seed=self.seed,
-        )
-        write_checksums(out)
-        print(f"published to {out}", flush=True)
-
-    @cached_property
-    def subwords(self) -> Subwords:
-        """The subwords of this run, learned once."""
-        path = self.work / SUBWORDS
-        if not path.exists():
-            with replacing(path) as temporary:
-                text = Subwords.learn((h.text for h in self.train), self.recipe.reader.subwords).to_json()
-                temporary.write_text(text, encoding="utf-8")
-        return Subwords.load(path)
-
-    def trained(self, stage: str | None) -> tuple[ConformerCTC, nn.ModuleDict]:
-        """Return the encoder and the reader (`projector` and `lm`) as `stage` left them; random ones for None."""
-        torch.manual_seed(self.seed)
-        encoder = ConformerCTC(self.recipe.encoder)
-        torch.manual_seed(self.seed)
-        shape = self.recipe.reader
-        projector = Projector(ProjectorConfig(shape.stack, self.recipe.encoder.width, LABELS_PER_FRAME, shape.width))
-        reader = nn.ModuleDict({"projector": projector, "lm": new_llama(shape, 1 + self.subwords.size, 0, 0)})
-        modules = {"encoder": encoder} | dict(reader.items())
-        weights = {CTC: ("encoder",), LM: ("projector", "lm"), TOGETHER: ("encoder", "projector", "lm")}
-        for saved in {None: (), CTC: (CTC,), LM: (CTC, LM), TOGETHER: (TOGETHER,)}[stage]:
-            if not self._saved(saved).exists():
-                raise PCGError(f"The recogniser is not trained so far: no {saved}.safetensors in {self.work}.")
-            loop.load_checkpoint(self._saved(saved), {name: modules[name] for name in weights[saved]})
-        return encoder.eval(), reader.eval()
-
-    def _saved(self, stage: str) -> Path:
-        return self.work / f"{stage}.safetensors"
-
-    def _learn(self, name: str, steps: int, rates: Mapping[str, float], seed: int, easy: int = 150, **pace: float) -> None:
+    def stage(self, name: str, steps: int, rates: Mapping[str, float], batches: speech.SpeechBatches, **pace: float) -> None:
         """Train stage `name`, and log losses and the word error rates of each held-out set.
 
         Args:
             rates: learning rates of "encoder", "reader" or both; the other one is frozen.
-            seed: of the batches.
-            easy: batches of the shortest sentences at the beginning.
             pace: fields of the Stage.
         """
-        device, mel, subwords = self.device, LogMel().to(self.device), self.subwords
-        encoder, reader = self.trained({CTC: None, LM: CTC, TOGETHER: LM}[name])
-        modules = {"encoder": encoder.to(device), "reader": reader.to(device)}
-        learned = {part: module for part, module in modules.items() if part in rates}
-        encoder.requires_grad_("encoder" in learned)
-        loop.with_fast_gradients(reader["lm"])
-        made = {part: loop.make_optimizers(module, rates[part], rates[part]) for part, module in learned.items()}
-        batches = speech.SpeechBatches(self.train, self.seconds, seed, speech.Disturbances(), easy)
-        print(f"{name}: {batches.per_epoch} batches an epoch", flush=True)
+        encoder, device = self.parts["encoder"], next(self.parts.parameters()).device
+        mel, reads = LogMel().to(device), "reader" in rates
+        learned = {part: nn.ModuleDict({name: self.parts[name] for name in PARTS[part]}) for part in rates}
+        encoder.requires_grad_("encoder" in rates)
+        made = {part: loop.make_optimizers(learned[part], rate, rate) for part, rate in rates.items()}
 
         def step(index: int) -> dict[str, float]:
             for module in learned.values():
                 module.train()
             batch, figures = batches.batch(index), {}
             features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
-            if "encoder" in learned:
-                hidden = speech.mask_features(features.cpu(), counts.cpu(), loop.generator(self.seed + 1, index))
-                features = hidden.to(device)
-            with torch.autocast(device, torch.bfloat16):
+            if "encoder" in rates:
+                rng = loop.generator(self.seed + 1, index)
+                features = speech.mask_features(features.cpu(), counts.cpu(), rng).to(device)
+            with torch.autocast(device.type, torch.bfloat16):
                 encoded = encoder(features, counts)
-                read = loss_of_reading(reader, subwords, encoded, batch.texts) if "reader" in learned else None
-            if "encoder" in learned:
+                read = loss_of_reading(self.parts, self.subwords, encoded, batch.texts) if reads else None
+            if "encoder" in rates:
                 final, draft = (ctc_loss(p, encoded.counts, batch.texts) for p in (encoded.log_probs, encoded.draft_log_probs))
                 loop.update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
                 figures = {"ctc_loss": final.item(), "draft_loss": draft.item()}
-            if read is not None:
-                loop.update(read, reader, made["reader"].values())
+            if reads:
+                loop.update(read, learned["reader"], made["reader"].values())
                 figures["lm_loss"] = read.item()
             return figures
 
-        def evaluate() -> dict[str, float]:
-            parts = (encoder.cpu(), reader["projector"].cpu(), reader["lm"].cpu().eval())
-            recogniser, figures = Recogniser("in training", *parts, subwords), {}
-            # Without a reader that has learned, the characters of the encoder are the text.
-            thresholds = PRESETS["ar"] if "reader" in learned else Thresholds(inf, None)
-            for split, sentences in self.held_out.items():
-                # Evenly spread, so that every voice is among them.
-                count = min(CHECKED, len(sentences))
-                check = [sentences[i * len(sentences) // count] for i in range(count)]
-                found = transcribe(recogniser, [s.samples() for s in check], thresholds)
-                texts = {"ctc_wer": [t.draft for t in found]}
-                if "reader" in learned:
-                    texts["wer"] = [t.text for t in found]
-                for figure, heard in texts.items():
-                    errors = [word_errors(s.text, text) for s, text in zip(check, heard, strict=True)]
-                    figures[f"{split}_{figure}"] = pooled(errors).value
-            encoder.to(device)
-            reader.to(device)
-            return figures
-
-        saved = {"encoder": {"encoder": encoder}, "reader": dict(reader.items())}
-        kept = {name: module for part in learned for name, module in saved[part].items()}
+        kept = {name: module for part in learned.values() for name, module in part.items()}
         optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
+        evaluate = partial(self.word_error_rates, reads)
         loop.run(loop.Stage(name, self.work, steps, kept, optimizers, step, evaluate, **pace))
+
+    def word_error_rates(self, reads: bool) -> dict[str, float]:
+        """Return the rate of each held-out set by the characters of the encoder and, if it `reads`, by the reader's text."""
+        recogniser, rates = Recogniser("in training", *copy.deepcopy(self.parts).cpu().eval().values(), self.subwords), {}
+        for split, sentences in self.held_out.items():
+            # Evenly spread, so that every voice is among them.
+            count = min(CHECKED, len(sentences))
+            check = [sentences[i * len(sentences) // count] for i in range(count)]
+            thresholds = PRESETS["ar"] if reads else Thresholds(inf, None)
+            transcripts = transcribe(recogniser, [s.samples() for s in check], thresholds)
+            texts = {"ctc_wer": [t.draft for t in transcripts]} | ({"wer": [t.text for t in transcripts]} if reads else {})
+            for rate, written in texts.items():
+                errors = [word_errors(s.text, text) for s, text in zip(check, written, strict=True)]
+                rates[f"{split}_{rate}"] = pooled(errors).value
+        return rates
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
@@ -277,49 +242,3 @@ def loss_of_reading(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded,
     read = lm.model(inputs_embeds=embeddings, attention_mask=mask, position_ids=positions, use_cache=False)
     learned = labels != IGNORED
     return F.cross_entropy(lm.get_output_embeddings()(read.last_hidden_state[learned]).float(), labels[learned])
-
-
-BEGIN, END = "<s>", "</s>"
-LONGEST_WORD = 24
-DISCOUNT, FEWEST = 0.75, 2
-UNSEEN, OUTSIDE = 0.3, -18.0
-"""Uses of a listed word that was never seen, and log10 of the probability of a word that is not listed."""
-
-
-def write_bigrams(path: Path, sentences: Iterable[str], listed: Iterable[str]) -> tuple[int, int]:
-    """Write the gzipped ARPA file `path`; return how many words and pairs it holds."""
-    rows = [[BEGIN, *spoken_words(sentence).split(), END] for sentence in sentences]
-    uses = Counter(word for row in rows for word in row[1:])
-    counts = {word: float(n) for word, n in uses.items()} | {word: UNSEEN for word in listed if word not in uses}
-    total = sum(counts.values())
-    single = {word: n / total for word, n in sorted(counts.items())}
-    pairs = Counter(pair for row in rows for pair in itertools.pairwise(row))
-    before = Counter(first for row in rows for first in row[:-1])
-    kept = {pair: n - DISCOUNT for pair, n in sorted(pairs.items()) if n >= FEWEST}
-    taken: Counter[str] = Counter()
-    for (first, _), n in kept.items():
-        taken[first] += n
-    rest = {first: 1 - taken[first] / n for first, n in before.items()}
-    lines = ["\\data\\", f"ngram 1={len(single) + 2}", f"ngram 2={len(kept)}", "", "\\1-grams:"]
-    lines += [f"{OUTSIDE:.3f}\t{UNKNOWN}", f"-99\t{BEGIN}\t{log10(rest[BEGIN]):.3f}"]
-    lines += [f"{log10(p):.3f}\t{word}\t{log10(rest.get(word, 1.0)):.3f}" for word, p in single.items()]
-    lines += ["", "\\2-grams:"]
-    lines += [
-        f"{log10(n / before[first] + rest[first] * single[second]):.3f}\t{first} {second}"
-        for (first, second), n in kept.items()
-    ]
-    text = "\n".join([*lines, "", "\\end\\", ""])
-    with replacing(path) as temporary:
-        # Without the time of day, equal text makes an equal file.
-        temporary.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-    return len(single) - 1, len(kept)
-
-
-def publish_words(prose: Path | None, out: Path, seed: int) -> None:
-    """Write the word list in `out`, of all sentences that the corpus may say in training and of the dictionary. No sentence in
-    it is held out; the dictionary's words may be."""
-    if prose is None or not prose.is_file():
-        raise InputError("prose", str(prose), "a text file with one sentence a line")
-    words, pairs = write_bigrams(out / WORDS, build_pool(prose, seed).train, dictionary(LONGEST_WORD))
-    renew_checksums(out / WORDS)
-    print(f"words: {words} words and {pairs} pairs in {out / WORDS}", flush=True)

@@ -1,9 +1,5 @@
-"""Speech codes in shards: recordings and a corpus that a codec encodes, and the target's own samples.
+"""Speech codes in shards: recordings and a corpus that a codec encodes, and the target's own samples."""
 
-A shard is `00000.json` (voice, text and number of codes of each utterance) beside `00000.npy` (uint16 codes, back to back).
-"""
-
-import hashlib
 import json
 import random
 from collections.abc import Sequence
@@ -20,16 +16,15 @@ from pcg.codec.codec import Codec
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.sequence import begin
 from pcg.decode.speculative import autoregressive
-from pcg.errors import AssetError, InputError, PCGError
-from pcg.files import replacing, write_json
+from pcg.errors import InputError, PCGError
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain
-from pcg.synthesis.voice import EMBEDDED
+from pcg.synthesis.voice import EMBEDDED, open_codec
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader
-from pcg.training.corpus import read_shard, shards
 from pcg.training.loop import agrees, generator
-from pcg.training.tokens import TokenizedUtterance, lay_out
+from pcg.training.shards import Utterance, is_whole, read_shard, shards, write_shard
+from pcg.training.tokens import TokenizedUtterance, by_voice, lay_out
 
 SHARD = 500
 SOUNDS = (".wav", ".flac")
@@ -54,46 +49,39 @@ def find_recordings(speech: Path) -> list[TranscribedRecording]:
     """
     found = []
     for sound in sorted(path for path in speech.rglob("*") if path.suffix.lower() in SOUNDS):
-        normalised, plain = sound.with_suffix(".normalized.txt"), sound.with_suffix(".txt")
-        if normalised.is_file():
-            found.append(TranscribedRecording(sound.parent.parent.name, sound, normalised))
-        elif plain.is_file():
-            found.append(TranscribedRecording(sound.parent.name, sound, plain))
+        for suffix, folder in ((".normalized.txt", sound.parent.parent), (".txt", sound.parent)):
+            if sound.with_suffix(suffix).is_file():
+                found.append(TranscribedRecording(folder.name, sound, sound.with_suffix(suffix)))
+                break
     if not found:
         raise InputError("speech", str(speech), "a folder of WAV or FLAC files, each with its words in a .txt beside it")
     return found
 
 
-def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tuple[int, int, float]:
+def prepare_tokens(speech: Path, codec_source: str, tokens: Path, device: str) -> tuple[int, int]:
     """Encode the recordings of `speech` into shards in `tokens`; shards that exist are kept.
 
     Each recording is trimmed and brought to one loudness, as references are. A recording that is too short, too long,
     unreadable or without words is left out.
 
     Args:
-        digest: of the codec's files (`codec_digest`).
+        codec_source: "embedded", or the folder of a codec.
 
     Returns:
-        The number of utterances, of recordings that were left out, and the hours of speech.
+        The number of utterances, and of recordings that were left out.
 
     Raises:
         InputError: if `tokens` holds codes of other recordings or of another codec.
     """
-    recordings = find_recordings(speech)
-    names = "\n".join(r.sound.relative_to(speech).as_posix() for r in recordings)
-    made_from = {
-        "recordings": len(recordings),
-        "names": hashlib.sha256(names.encode()).hexdigest(),
-        "codec": digest,
-        "codes": codec.codebook_size,
-        "codes_per_second": codec.sample_rate / codec.hop,
-    }
+    recordings, codec = find_recordings(speech), open_codec(codec_source, device)
+    folder = EMBEDDED / "codec" if codec_source == "embedded" else Path(codec_source)
+    made_from = {"recordings": len(recordings), "codes": codec.codebook_size, "codec": weights_digest(folder)}
     if not agrees(tokens / MANIFEST, made_from):
         raise InputError("tokens", str(tokens), "a new folder, or one made from the same recordings and codec")
-    lengths: list[int] = []
+    count = 0
     for number, first in enumerate(range(0, len(recordings), SHARD)):
-        shard = tokens_path(tokens, number)
-        if not shard.exists():
+        shard = tokens / f"{number:05d}.npy"
+        if not is_whole(shard):
             utterances = []
             for recording in recordings[first : first + SHARD]:
                 with suppress(OSError, ValueError, InputError):
@@ -101,12 +89,16 @@ def prepare_tokens(speech: Path, codec: Codec, digest: str, tokens: Path) -> tup
                     samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)
                     samples = normalise_loudness(trim(samples, codec.sample_rate))
                     if text and MIN_SECONDS <= len(samples) / codec.sample_rate <= MAX_SECONDS:
-                        codes = codec.encode(torch.from_numpy(samples))
-                        utterances.append(TokenizedUtterance(recording.voice, text, [], codes))
+                        utterances.append(encoded(recording.voice, text, torch.from_numpy(samples), codec))
             write_shard(shard, utterances)
-        lengths += [length for _, _, length in read_index(shard)]
+        count += len(read_shard(shard))
         print(f"tokens: {min(first + SHARD, len(recordings))} of {len(recordings)} recordings", flush=True)
-    return len(lengths), len(recordings) - len(lengths), sum(lengths) * codec.hop / codec.sample_rate / 3600
+    return count, len(recordings) - count
+
+
+def encoded(voice: str, text: str, samples: Tensor, codec: Codec) -> Utterance:
+    """Return the utterance with the codes of `samples [N]`, each below 65,536."""
+    return Utterance(voice, text, codec.encode(samples).cpu().numpy().astype(np.uint16))
 
 
 def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: int | None = None) -> None:
@@ -116,83 +108,44 @@ def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: i
     if not chosen:
         raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
     for number, shard in enumerate(chosen):
-        path = folder / f"{shard.stem}-{shard.parent.name}.json"
-        if not path.exists():
-            encoded = ((u.text, codec.encode(torch.from_numpy(wave)).cpu()) for u, wave in read_shard(shard))
-            write_shard(path, [TokenizedUtterance(shard.parent.name, text, [], codes) for text, codes in encoded])
+        path = folder / f"{shard.stem}-{shard.parent.name}.npy"
+        if not is_whole(path):
+            write_shard(path, [encoded(u.voice, u.text, u.samples(), codec) for u in read_shard(shard)])
             print(f"tokens: {split} {number + 1} of {len(chosen)}", flush=True)
 
 
-def codec_digest(source: str) -> str:
-    """Return a SHA-256 of the files of the shipped voice's codec ("embedded"), or of the codec in a folder."""
-    try:
-        return weights_digest(EMBEDDED / "codec" if source == "embedded" else Path(source))
-    except OSError as error:
-        raise InputError("codec", source, "'embedded' or the folder of a codec") from error
-
-
-def read_manifest(tokens: Path) -> dict[str, object]:
+def read_manifest(tokens: Path) -> dict[str, int | str]:
     """Read what the shards in `tokens` were made from; raise InputError unless they are all there."""
     try:
-        found = json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))
-        recordings, _ = int(found["recordings"]), int(found["codes"])
+        made_from = json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))
+        count = -(-int(made_from["recordings"]) // SHARD)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError("tokens", str(tokens), "a folder that `pcg train tokens` wrote") from error
-    count = -(-recordings // SHARD)
-    if there := count - sum(tokens_path(tokens, number).exists() for number in range(count)):
-        raise InputError("tokens", str(tokens), f"whole, and lacks {there} of {count} shards: let `pcg train tokens` go on")
-    return found
+    if lacking := sum(not is_whole(tokens / f"{number:05d}.npy") for number in range(count)):
+        raise InputError("tokens", str(tokens), f"whole, and lacks {lacking} of {count} shards: let `pcg train tokens` go on")
+    return made_from
 
 
-def tokens_path(folder: Path, number: int) -> Path:
-    """Return the path of the index of shard `number`, which exists when the shard is whole."""
-    return folder / f"{number:05d}.json"
-
-
-def write_shard(shard: Path, spoken: Sequence[TokenizedUtterance]) -> None:
-    """Write codes, each below 65,536, and their index at `shard`."""
-    joined = torch.cat([s.codes for s in spoken]) if spoken else torch.zeros(0, dtype=torch.int64)
-    with replacing(shard.with_suffix(".npy")) as temporary:
-        np.save(temporary, joined.numpy().astype(np.uint16), allow_pickle=False)
-    write_json(shard, [{"voice": s.voice, "text": s.text, "length": len(s.codes)} for s in spoken])
-
-
-def read_shards(folder: Path, reader: PromptReader, longest: int | None = None) -> list[TokenizedUtterance]:
+def read_tokens(folder: Path, reader: PromptReader, longest: int | None = None) -> list[TokenizedUtterance]:
     """Read every utterance in `folder` of at most `longest` codes whose text `reader` can read; symbols are noted for a
     PhonemeReader."""
     spoken = []
     for shard in sorted(folder.glob("[0-9]*.json")):
-        index = read_index(shard)
-        lengths = [length for _, _, length in index]
-        try:
-            codes = np.load(shard.with_suffix(".npy"), allow_pickle=False)
-            if codes.shape != (sum(lengths),) or codes.dtype != np.uint16:
-                raise ValueError(f"{sum(lengths)} codes should be there")
-        except (OSError, ValueError, EOFError) as error:
-            raise AssetError(f"The codes beside {shard} are damaged; without {shard.name}, they are made again.") from error
-        rows = torch.from_numpy(codes.astype(np.int64)).split(lengths)
-        for (voice, text, _), row in zip(index, rows, strict=True):
-            if longest is not None and len(row) > longest:
-                continue
-            symbols: list[int] = []
-            try:
-                if isinstance(reader, PhonemeReader):
-                    symbols = reader.read(text)
-                else:
-                    reader.tokens_for(text)
-            except PCGError:
-                continue
-            spoken.append(TokenizedUtterance(voice, text, symbols, row))
+        for utterance in read_shard(shard):
+            if longest is None or len(utterance.values) <= longest:
+                with suppress(PCGError):
+                    symbols = _symbols(utterance.text, reader)
+                    codes = torch.from_numpy(utterance.values.astype(np.int64))
+                    spoken.append(TokenizedUtterance(utterance.voice, utterance.text, symbols, codes))
     return spoken
 
 
-def read_index(shard: Path) -> list[tuple[str, str, int]]:
-    """Read voice, text and number of codes of each utterance."""
-    try:
-        rows = json.loads(shard.read_text(encoding="utf-8"))
-        return [(row["voice"], row["text"], row["length"]) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise AssetError(f"The index {shard} is damaged; without it, its shard is made again.") from error
+def _symbols(text: str, reader: PromptReader) -> list[int]:
+    """Return a PhonemeReader's symbols of `text`, of another reader none; raise PCGError where it cannot read the text."""
+    if isinstance(reader, PhonemeReader):
+        return reader.read(text)
+    reader.tokens_for(text)
+    return []
 
 
 SAMPLE_SHARD, SAMPLES_AT_ONCE = 256, 64
@@ -213,8 +166,8 @@ def own_samples(
     kept, and a sample without an end is left out."""
     voices = by_voice(spoken)
     for number, done in enumerate(range(0, texts, SAMPLE_SHARD)):
-        path = tokens_path(folder, number)
-        if path.exists():
+        shard = folder / f"{number:05d}.npy"
+        if is_whole(shard):
             continue
         # Coins of its own: shards do not depend on each other.
         rng, coins = random.Random(seed * 7919 + number), generator(seed, number)
@@ -227,32 +180,24 @@ def own_samples(
             limit = int(1.5 * max(len(b.codes) for _, b in group)) + 20
             for (_, b), codes in zip(group, _sample(target, prompts, limit, temperature, coins), strict=True):
                 if codes is not None and len(codes) >= SHORTEST:
-                    samples.append(TokenizedUtterance(b.voice, b.text, b.symbols, codes))
-        write_shard(path, samples)
+                    samples.append(Utterance(b.voice, b.text, np.array(codes, np.uint16)))
+        write_shard(shard, samples)
         print(f"samples: {min(done + SAMPLE_SHARD, texts)} of {texts}", flush=True)
-    return read_shards(folder, reader)
-
-
-def by_voice(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUtterance]]:
-    """Group utterances by voice; voices with a single utterance are left out."""
-    groups: dict[str, list[TokenizedUtterance]] = {}
-    for utterance in spoken:
-        groups.setdefault(utterance.voice, []).append(utterance)
-    return {voice: group for voice, group in sorted(groups.items()) if len(group) > 1}
+    return read_tokens(folder, reader)
 
 
 def _sample(
     model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, coins: torch.Generator
-) -> list[Tensor | None]:
-    """Decode all `prompts` at once; return the codes of each `[T]`, or None where no end of speech came within `limit`."""
+) -> list[list[int] | None]:
+    """Decode all `prompts` at once; return the codes of each, or None where no end of speech came within `limit`."""
     target = ModelRunner(model, prompts, limit + 1)
     target.prefill()
     seeds = torch.randint(2**62, (len(prompts),), generator=coins).tolist()
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    spoken: list[list[int]] = [[] for _ in prompts]
+    codes: list[list[int]] = [[] for _ in prompts]
     ended = [False] * len(prompts)
     for step in autoregressive(target, begin(Plain(temperature), [limit] * len(prompts), generators)):
         for row, round_ in step.items():
-            spoken[row] += round_.tokens
+            codes[row] += round_.tokens
             ended[row] |= round_.ended
-    return [torch.tensor(codes) if done else None for codes, done in zip(spoken, ended, strict=True)]
+    return [own if done else None for own, done in zip(codes, ended, strict=True)]

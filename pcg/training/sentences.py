@@ -121,10 +121,10 @@ def _wordnet() -> Iterator[str]:
             yield re.sub(r"\([^)]*\)", "", gloss.split('"')[0]).split(";")[0]
 
 
-def dictionary(longest: int = 13) -> list[str]:
-    """Return words without capitals of 3 to `longest` letters."""
+def dictionary() -> list[str]:
+    """Return words without capitals of 3 to 13 letters."""
     words = WORD_LIST.read_text(encoding="utf-8").split()
-    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= longest]
+    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= 13]
 
 
 _WORDS = {

@@ -6,7 +6,7 @@ Every speech code of a row is learned from.
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.errors import InputError
 from pcg.files import write_json
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader, Reference
 from pcg.text.reading import phonemise
+from pcg.training.shards import read_shard
 
 
 @dataclass(frozen=True)
@@ -31,31 +33,34 @@ class TokenizedUtterance:
     codes: Tensor
 
 
-def make_reader(saved: Path, spoken: Sequence[tuple[str, int]], minimum_uses: int) -> PhonemeReader:
+def make_reader(saved: Path, shards: Sequence[Path], minimum_uses: int) -> PhonemeReader:
     """Return the reader in the file `saved`; where there is none, learn it.
 
     Its symbols are those of the training texts, and their durations come from a ridge regression of lengths on symbol counts.
 
     Args:
-        spoken: text and number of codes of each training utterance.
+        shards: of the codes of the training utterances.
         minimum_uses: symbols that are rarer are left out.
     """
     if not saved.exists():
-        texts = [phonemise(text) for text, _ in spoken]
-        uses = Counter(symbol for text in texts for symbol in text)
-        symbols = tuple(sorted(symbol for symbol, n in uses.items() if n >= minimum_uses))
-        column = {symbol: i for i, symbol in enumerate(symbols)}
-        counts = np.zeros((len(texts), len(symbols) + 1), dtype=np.float32)
-        counts[:, -1] = 1
-        for row, text in enumerate(texts):
-            for symbol in text:
-                if symbol in column:
-                    counts[row, column[symbol]] += 1
-        ridge = 10.0 * np.eye(len(symbols) + 1)
-        weights = np.linalg.solve(counts.T @ counts + ridge, counts.T @ np.array([n for _, n in spoken], dtype=np.float64))
-        durations = [round(float(max(0.05, w)), 4) for w in weights[:-1]]
+        spoken = [utterance for shard in shards for utterance in read_shard(shard)]
+        texts = [Counter(phonemise(utterance.text)) for utterance in spoken]
+        uses = sum(texts, Counter())
+        symbols = sorted(symbol for symbol, n in uses.items() if n >= minimum_uses)
+        counts = np.array([[*(text[symbol] for symbol in symbols), 1] for text in texts], np.float64)
+        lengths = np.array([len(utterance.values) for utterance in spoken], np.float64)
+        weights = np.linalg.solve(counts.T @ counts + 10.0 * np.eye(len(symbols) + 1), counts.T @ lengths)
+        durations = [round(max(0.05, float(weight)), 4) for weight in weights[:-1]]
         write_json(saved, {"symbols": symbols, "durations": durations})
-    return PhonemeReader(**{k: tuple(v) for k, v in json.loads(saved.read_text(encoding="utf-8")).items()})
+    return PhonemeReader(**{name: tuple(row) for name, row in json.loads(saved.read_text(encoding="utf-8")).items()})
+
+
+def by_voice(spoken: Sequence[TokenizedUtterance]) -> dict[str, list[TokenizedUtterance]]:
+    """Group utterances by voice; voices with a single utterance are left out."""
+    groups: dict[str, list[TokenizedUtterance]] = defaultdict(list)
+    for utterance in spoken:
+        groups[utterance.voice].append(utterance)
+    return {voice: group for voice, group in sorted(groups.items()) if len(group) > 1}
 
 
 def used_codes(spoken: Sequence[TokenizedUtterance], codebook_size: int) -> Tensor:
@@ -102,38 +107,40 @@ def lay_out(first: TokenizedUtterance, rest: Sequence[TokenizedUtterance], reade
 
 def collate(rows: Sequence[Batch]) -> Batch:
     """Pad on the right: with causal attention the padding changes nothing before it."""
-    pad = torch.nn.utils.rnn.pad_sequence
-    return Batch(
-        pad([r.ids for r in rows], batch_first=True),
-        pad([r.positions for r in rows], batch_first=True),
-        pad([r.labels for r in rows], batch_first=True, padding_value=IGNORED),
-    )
+
+    def padded(name: str, value: int = 0) -> Tensor:
+        return torch.nn.utils.rnn.pad_sequence([getattr(row, name) for row in rows], batch_first=True, padding_value=value)
+
+    return Batch(padded("ids"), padded("positions"), padded("labels", IGNORED))
 
 
 class Epochs(Generic[T]):
     """Batches of groups of utterances; batch `index` is the same in every run with the same seed.
 
     A group becomes one row. Groups of similar length share a batch, whose padded length is about `budget`: among `window`
-    groups of the shuffled epoch they are sorted. A subclass says what the groups of an epoch are, and how long one is.
+    groups of the shuffled epoch they are sorted.
+
+    Args:
+        groups: returns the groups of an epoch, shuffled.
+        length: of a group.
+        easy: batches of the shortest groups that come before the first epoch.
     """
 
-    window = 512
-    easy = 0
-    """Batches of the shortest groups that come before the first epoch."""
-
-    def __init__(self, budget: float, seed: int) -> None:
+    def __init__(
+        self,
+        groups: Callable[[random.Random], list[T]],
+        length: Callable[[T], int],
+        budget: float,
+        seed: int,
+        window: int = 512,
+        easy: int = 0,
+    ) -> None:
+        self._groups, self._length, self._window, self._easy = groups, length, window, easy
         self._budget, self._seed = budget, seed
         self._plan = lru_cache(maxsize=2)(self._make_plan)
         self.per_epoch = len(self._plan(0))
 
-    def groups(self, rng: random.Random) -> list[T]:
-        """Return the groups of an epoch, shuffled."""
-        raise NotImplementedError
-
-    def length(self, group: T) -> int:
-        raise NotImplementedError
-
-    def groups_of_batch(self, index: int) -> list[T]:
+    def __getitem__(self, index: int) -> list[T]:
         """Return the groups of batch `index`. Epochs differ by a few batches; each is cut or repeated to the first's length."""
         epoch, place = divmod(index, self.per_epoch)
         plan = self._plan(epoch)
@@ -141,38 +148,54 @@ class Epochs(Generic[T]):
 
     def _make_plan(self, epoch: int) -> list[list[T]]:
         rng = random.Random(self._seed * 7919 + epoch)
-        groups = self.groups(rng)
+        groups = self._groups(rng)
         batches: list[list[T]] = []
-        for first in range(0, len(groups), self.window):
+        for first in range(0, len(groups), self._window):
             batch: list[T] = []
-            for group in sorted(groups[first : first + self.window], key=self.length):
-                if not batch or (len(batch) + 1) * self.length(group) > self._budget:
+            for group in sorted(groups[first : first + self._window], key=self._length):
+                if not batch or (len(batch) + 1) * self._length(group) > self._budget:
                     batch = []
                     batches.append(batch)
                 batch.append(group)
         rng.shuffle(batches)
-        easy = sorted(batches, key=lambda batch: self.length(batch[-1]))[: self.easy] if epoch == 0 else []
+        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
         return [*easy, *batches]
 
 
-class TokenBatches(Epochs[list[TokenizedUtterance]]):
-    """Batches of about `budget` padded tokens; a row is two or three utterances of a voice, about `longest` codes at most."""
+class TokenBatches:
+    """Batches of about `budget` padded tokens; a row is two or three utterances of a voice, about `longest` codes at most.
+
+    Raises:
+        InputError: if no voice has two utterances; `what` is what errors call them.
+    """
 
     def __init__(
-        self, spoken: Sequence[TokenizedUtterance], reader: PromptReader, codes: int, budget: int, seed: int, longest: int = 360
+        self,
+        spoken: Sequence[TokenizedUtterance],
+        reader: PromptReader,
+        codes: int,
+        budget: int,
+        seed: int,
+        longest: int = 360,
+        what: str = "tokens",
     ) -> None:
-        self._spoken, self._reader, self._codes, self._longest = spoken, reader, codes, longest
-        super().__init__(budget, seed)
+        self._voices, self._reader, self._codes, self._longest = by_voice(spoken), reader, codes, longest
+        self._epochs = Epochs(self._groups, self._positions, budget, seed)
+        self.per_epoch = self._epochs.per_epoch
+        if not self.per_epoch:
+            raise InputError(what, f"{len(spoken)} utterances", "at least two of one voice")
 
     def batch(self, index: int) -> Batch:
-        return collate([make_row(group, self._reader, self._codes) for group in self.groups_of_batch(index)])
+        return collate([make_row(group, self._reader, self._codes) for group in self._epochs[index]])
 
-    def groups(self, rng: random.Random) -> list[list[TokenizedUtterance]]:
-        by_voice: dict[str, list[TokenizedUtterance]] = defaultdict(list)
-        for utterance in self._spoken:
-            by_voice[utterance.voice].append(utterance)
+    @staticmethod
+    def _positions(group: Sequence[TokenizedUtterance]) -> int:
+        return sum(len(u.codes) + len(u.symbols or u.text) for u in group)
+
+    def _groups(self, rng: random.Random) -> list[list[TokenizedUtterance]]:
         groups: list[list[TokenizedUtterance]] = []
-        for _, spoken in sorted(by_voice.items()):
+        for voice in self._voices.values():
+            spoken = list(voice)
             rng.shuffle(spoken)
             group, wanted = [], rng.choice((2, 2, 3))
             for utterance in spoken:
@@ -185,6 +208,3 @@ class TokenBatches(Epochs[list[TokenizedUtterance]]):
                 groups.append(group)
         rng.shuffle(groups)
         return groups
-
-    def length(self, group: list[TokenizedUtterance]) -> int:
-        return sum(len(u.codes) + len(u.symbols or u.text) for u in group)

@@ -6,11 +6,12 @@ prediction, as in DeepSeek-V3, arXiv 2412.19437, section 2.2), so that the targe
 target's probabilities are no part of the draft's gradient.
 """
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 import torch
 from pydantic import Field, model_validator
@@ -34,9 +35,9 @@ from pcg.training import loop
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
 from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_draft
-from pcg.training.feature_draft import FeatureModel, Objective, read_feature_model, unrolled_divergence
+from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
 from pcg.training.publish import stages, write_card, write_voice
-from pcg.training.samples import encode_corpus, own_samples, read_index, read_shards
+from pcg.training.samples import encode_corpus, own_samples, read_tokens
 from pcg.training.target import Shape, new_target, read_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance, make_reader, used_codes
@@ -46,7 +47,9 @@ TRIALS = 16
 REFERENCE_TEXT = "The old boat moved slowly along the river."
 STEPS = {"codec_token_steps", "codec_sound_steps", "target_steps", "target_decay_share", "draft_steps"}
 """Choices in which a run may differ from the one that it resumes."""
-MOST_CODES, LONGEST_FRAME = 65_536, 480
+MOST_CODES = 65_536
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class VoiceRecipe(Recipe):
@@ -75,10 +78,6 @@ class VoiceRecipe(Recipe):
             raise InputError("levels", list(codec.levels), f"levels from 2 up whose product is at most {MOST_CODES}")
         if codec.sample_rate != SAMPLE_RATE:
             raise InputError("sample_rate", codec.sample_rate, f"{SAMPLE_RATE}, as the corpus has it")
-        if codec.frame % 2 or codec.frame > LONGEST_FRAME:
-            raise InputError("frame", codec.frame, f"an even number up to {LONGEST_FRAME}")
-        if codec.window % 2 or codec.window < 2 * codec.frame:  # or the sum of the windows has gaps
-            raise InputError("window", codec.window, f"an even number from {2 * codec.frame} up, twice the frame")
         if self.target.width % (2 * self.target.heads):
             raise InputError("width", self.target.width, f"a multiple of {2 * self.target.heads}, twice the heads")
         return self
@@ -88,7 +87,11 @@ def train(
     stage: str, work: Path, prose: Path | None, out: Path, device: str, seed: int, processes: int, recipe: VoiceRecipe
 ) -> None:
     """Run one stage, or "all" of them, in `work`; finished stages are not repeated. Stage "unpack" lets the later ones continue
-    from the published voice in `out`."""
+    from the published voice in `out`.
+
+    Raises:
+        InputError: if `work` was begun with another recipe or seed.
+    """
     loop.check_device(device)
     training = VoiceTraining(work, device, seed, recipe)
     runs = {
@@ -99,8 +102,9 @@ def train(
         "publish": lambda: training.publish(out),
         "unpack": lambda: training.unpack(out),
     }
-    if stage != "unpack":  # which may refuse the recipe
-        training.claim()
+    begun = {name: value for name, value in recipe.as_dict().items() if name not in STEPS}
+    if stage != "unpack" and not loop.agrees(work / "recipe.json", {"seed": seed} | begun):
+        raise InputError("work", str(work), "a folder whose recipe.json tells of the same recipe and seed")
     for name in STAGES if stage == "all" else (stage,):
         print(f"== {name}", flush=True)
         runs[name]()
@@ -115,17 +119,11 @@ class VoiceTraining:
     seed: int
     recipe: VoiceRecipe
 
-    def claim(self) -> None:
-        """Note recipe and seed in the work folder; raise InputError where it has others."""
-        recipe = {name: value for name, value in self.recipe.as_dict().items() if name not in STEPS}
-        if not loop.agrees(self.work / "recipe.json", {"seed": self.seed} | recipe):
-            raise InputError("work", str(self.work), "a folder whose recipe.json tells of the same recipe and seed")
-
     def speak_corpus(self, prose: Path | None, processes: int) -> None:
         if prose is None or not prose.is_file():
             raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
-        hours = make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
-        print(f"corpus: {hours:.1f} hours", flush=True)
+        make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
+        print(f"corpus: {sum(corpus_hours(self.corpus).values()):.1f} hours", flush=True)
 
     def train_codec(self) -> None:
         recipe, where = self.recipe, (self.seed, self.device)
@@ -133,51 +131,41 @@ class VoiceTraining:
         train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *where)
 
     def train_target(self) -> None:
-        """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set.
-
-        Raises:
-            InputError: if a split holds fewer than two utterances of one voice.
-        """
+        """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set."""
         recipe, codec = self.recipe, self.codec().to(self.device)
         for split in ("train", *HELD_OUT):
             encode_corpus(self.work / "tokens" / split, self.corpus, split, codec)
-        reader, vocabulary = self.reader(), self.vocabulary()
         target, draft = self.new_pair()
-        start_from_digits(target, codec.cpu().fsq, vocabulary, self.seed)
+        start_from_digits(target, codec.cpu().fsq, self.vocabulary, self.seed)
         if self.begun.exists():
             loop.load_checkpoint(self.begun, {"target": target, "draft": draft})
         both = nn.ModuleDict({"target": target, "draft": draft}).to(self.device)
         loop.with_fast_gradients(target)
 
         def batches(split: str, seed: int) -> TokenBatches:
-            made = TokenBatches(self.spoken(split), reader, vocabulary.codes, recipe.target_budget, seed, LONGEST)
-            if not made.per_epoch:
-                raise InputError(f"the corpus's split {split}", "too small", "at least two utterances of one voice")
-            return made
+            chosen = self.reader, self.vocabulary.codes, recipe.target_budget, seed, LONGEST
+            return TokenBatches(self.spoken(split), *chosen, f"the corpus's split {split}")
 
         train, checks = batches("train", self.seed), {split: batches(split, 0) for split in HELD_OUT}
         optimizers = loop.make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
-        losses = JointLoss(target, draft, vocabulary)
+        losses = JointLoss(target, draft, self.vocabulary)
         count = sum(p.numel() for p in target.parameters())
         print(f"target: {count} parameters, {train.per_epoch} batches an epoch", flush=True)
 
         def step(index: int) -> dict[str, float]:
-            batch = misheard(train.batch(index), vocabulary, loop.generator(self.seed + 1, index))
+            batch = misheard(train.batch(index), self.vocabulary, loop.generator(self.seed + 1, index))
             return loop.learn(batch.to(self.device), losses, both, optimizers)
 
         @torch.no_grad()
         def evaluate() -> dict[str, float]:
             figures: dict[str, float] = {}
             for split, check in checks.items():
-                sums: dict[str, float] = defaultdict(float)
-                tokens = 0
+                sums: Counter[str] = Counter()
                 for index in range(min(4, check.per_epoch)):
                     batch = check.batch(index).to(self.device)
-                    tokens += int((batch.labels != IGNORED).sum())
-                    for figure, value in losses(batch)[1].items():
-                        sums[figure] += float(value)
-                name = split.removeprefix("held_out_")
-                figures |= {f"{name}_{figure}": value / tokens for figure, value in sums.items()}
+                    sums.update(losses(batch)[1] | {"tokens": (batch.labels != IGNORED).sum()})
+                name, tokens = split.removeprefix("held_out_"), sums.pop("tokens")
+                figures |= {f"{name}_{figure}": float(value / tokens) for figure, value in sums.items()}
             return figures
 
         modules, pace = {"target": target, "draft": draft}, {"decay_share": recipe.target_decay_share, "every": 50}
@@ -185,10 +173,10 @@ class VoiceTraining:
 
     def train_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""
-        recipe, reader, vocabulary, corpus = self.recipe, self.reader(), self.vocabulary(), self.spoken("train")
-        target = self.target().to(self.device)
+        recipe, vocabulary, corpus, target = self.recipe, self.vocabulary, self.spoken("train"), self.target().to(self.device)
         speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, self.seed)
-        material = Material(corpus, own_samples(self.work / "samples", speaker, corpus, reader, *chosen), reader, vocabulary)
+        samples = own_samples(self.work / "samples", speaker, corpus, self.reader, *chosen)
+        material = Material(corpus, samples, self.reader, vocabulary)
         learning = DraftRecipe(
             plan=FEATURE,
             rank=recipe.draft_rank,
@@ -209,7 +197,7 @@ class VoiceTraining:
             for voice, speaker in self.recipe.speakers.items()
         }
         usage = used_codes(spoken, codec.codebook_size)
-        write_voice(out, "embedded", target, self.draft(target), codec, self.reader(), references, usage)
+        write_voice(out, "embedded", target, self.draft(target), codec, self.reader, references, usage)
         write_checksums(out)  # without which it would not load
         # The map of the codes lies beside the voice, as it takes longer to make than a page should take to open.
         voice = load_voice(str(out))
@@ -218,19 +206,16 @@ class VoiceTraining:
         lists = build_neighbours(voice.code_embedding, bounds("theta").low, voice.usage > 0)
         load_or_build_atlas(lists, voice.code_embedding, voice.usage > 0, out)
         shape = self.recipe.codec
-        write_card(
-            out,
-            "voice",
-            "text-to-speech",
-            ["speculative-decoding", "speech-tokens"],
-            recipe=self.recipe.model_dump(),
-            seed=self.seed,
-            hours={voice: corpus_hours(self.corpus, voice) for voice in self.recipe.speakers},
-            utterances=len(spoken),
-            sizes={p.parent.name: p.stat().st_size / 1e6 for p in sorted(out.glob("*/model.safetensors"))},
-            rate=shape.sample_rate // (shape.frame * shape.frames_per_token),
-            logs=stages(sorted(self.work.glob("*.jsonl"))),
-        )
+        facts = {
+            "recipe": self.recipe.model_dump(),
+            "seed": self.seed,
+            "hours": corpus_hours(self.corpus),
+            "utterances": len(spoken),
+            "sizes": {p.parent.name: p.stat().st_size / 1e6 for p in sorted(out.glob("*/model.safetensors"))},
+            "rate": shape.sample_rate // (shape.frame * shape.frames_per_token),
+            "logs": stages(self.work, "*.jsonl"),
+        }
+        write_card(out, "voice", "text-to-speech", ["speculative-decoding", "speech-tokens"], **facts)
         write_checksums(out)
         print(f"published to {out}", flush=True)
 
@@ -241,12 +226,11 @@ class VoiceTraining:
             raise InputError("codec", str(asdict(recipe.codec)), f"the published one's: {asdict(voice.codec.config)}")
         if any(self._saved(name).exists() for name in ("codec_tokens", "target", "unpacked")):
             raise InputError("work", str(self.work), "a folder without training of its own")
-        self.claim()
         target = load_llama(published / "target", voice.vocabulary)
         draft = read_feature_model(published / "draft", target, voice.vocabulary)
         for name, steps in (("codec_tokens", recipe.codec_token_steps), ("codec_sound", recipe.codec_sound_steps)):
-            loop.save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, {"step": steps, "seconds": 0.0})
-        loop.save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, {"step": 0, "seconds": 0.0})
+            loop.save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, steps, 0.0)
+        loop.save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, 0, 0.0)
         write_json(self.work / "reader.json", {"symbols": voice.reader.symbols, "durations": voice.reader.durations})
         print(f"unpacked {published} into {self.work}", flush=True)
 
@@ -259,63 +243,58 @@ class VoiceTraining:
         """Target and draft of the published voice that this run continues from."""
         return self._saved("unpacked")
 
-    def codec(self) -> EmbeddedCodec:
-        """Load the codec as far as it is trained."""
-        codec = EmbeddedCodec(self.recipe.codec)
-        loop.load_checkpoint(self._newest("codec", "codec_sound", "codec_tokens"), {"codec": codec})
-        return codec.eval()
-
+    @cached_property
     def reader(self) -> PhonemeReader:
-        shards_of_tokens = sorted((self.work / "tokens" / "train").glob("*.json"))
-        spoken = [(text, length) for shard in shards_of_tokens for _, text, length in read_index(shard)]
-        return make_reader(self.work / "reader.json", spoken, self.recipe.symbol_uses)
+        shards = sorted((self.work / "tokens" / "train").glob("*.json"))
+        return make_reader(self.work / "reader.json", shards, self.recipe.symbol_uses)
 
+    @cached_property
     def vocabulary(self) -> Vocabulary:
-        reader = self.reader()
-        return Vocabulary(prod(self.recipe.codec.levels), reader.first_code, reader.end)
+        return Vocabulary(prod(self.recipe.codec.levels), self.reader.first_code, self.reader.end)
 
     def spoken(self, split: str) -> list[TokenizedUtterance]:
-        return read_shards(self.work / "tokens" / split, self.reader())
+        return read_tokens(self.work / "tokens" / split, self.reader)
 
     def new_pair(self) -> tuple[LlamaForCausalLM, FeatureModel]:
         """Make a random target and its draft."""
-        target = new_target(self.reader(), self.vocabulary(), self.recipe.target, self.seed)
+        target = new_target(self.reader, self.vocabulary, self.recipe.target, self.seed)
         return target, self._new_draft(target)
+
+    def codec(self) -> EmbeddedCodec:
+        """Load the codec as far as it is trained."""
+        return self._load(EmbeddedCodec(self.recipe.codec), "codec", "codec_sound", "codec_tokens").eval()
 
     def target(self) -> LlamaForCausalLM:
         """Load the target as far as it is trained, averaged with the one that the run began with: the average has a lower
         held-out loss than either."""
-        model, _ = self.new_pair()
-        loop.load_checkpoint(self._newest("target"), {"target": model})
+        model = self._load(self.new_pair()[0], "target", "target")
         if self.begun.exists():
-            start, _ = self.new_pair()
-            loop.load_checkpoint(self.begun, {"target": start})
+            first = self._load(self.new_pair()[0], "target", "unpacked").state_dict()
             # The embedding has a second name as the head, so it moves twice: the published voices were made so.
             for name, weight in model.state_dict().items():
-                weight.lerp_(start.state_dict()[name], self.recipe.average)
+                weight.lerp_(first[name], self.recipe.average)
         return model.eval()
 
     def draft(self, target: LlamaForCausalLM) -> FeatureModel:
         """Load the draft as far as it is trained: alone, or together with the target."""
-        model = self._new_draft(target)
-        loop.load_checkpoint(self._newest("target", "draft", "target"), {"draft": model})
-        return model.eval()
+        return self._load(self._new_draft(target), "draft", "draft", "target").eval()
 
     def _new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
-        return FeatureModel(target, self.vocabulary(), usual_taps(self.recipe.target.layers), self.recipe.draft_rank)
+        return FeatureModel(target, self.vocabulary, usual_taps(self.recipe.target.layers), self.recipe.draft_rank)
 
     def _saved(self, name: str) -> Path:
         return self.work / f"{name}.safetensors"
 
-    def _newest(self, stage: str, *names: str) -> Path:
-        """Return the first of the checkpoints `names` (of `stage` itself by default) that is there."""
-        for path in map(self._saved, names or (stage,)):
-            if path.exists():
-                return path
-        raise PCGError(f"The {stage} is not trained yet: no {path.name} in {self.work}; run stage {stage} first.")
+    def _load(self, module: Module, part: str, *names: str) -> Module:
+        """Restore `module` as `part` of the first of the checkpoints `names` that is there."""
+        path = next(filter(Path.exists, map(self._saved, names)), None)
+        if path is None:
+            raise PCGError(f"The {part} is not trained yet: {self.work} has no {names[-1]}.safetensors.")
+        loop.load_checkpoint(path, {part: module})
+        return module
 
 
-DRAFT_SHARE, DIVERGENCE = 0.3, Objective(ce=0.0, kl=0.6, tv=0.6, own=0.0)
+DRAFT_SHARE, KL, TV = 0.3, 0.6, 0.6
 LONGEST = 720
 """Speech codes in a row of a batch."""
 MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
@@ -340,7 +319,7 @@ class JointLoss:
         labels = batch.labels[learned]
         loss = F.cross_entropy(logits, labels, reduction="sum")
         self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
-        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, DIVERGENCE)
+        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV)
         figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
         return loss + DRAFT_SHARE * divergent, figures | overlaps
 

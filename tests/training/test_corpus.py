@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pcg.metrics.intelligibility import read_sentences
-from pcg.training.corpus import make_corpus, read_index, shards
+from pcg.training.corpus import make_corpus
 from pcg.training.sentences import build_pool, held_out_words, is_held_out, plain
+from pcg.training.shards import read_corpus
 from pcg.training.teachers import SPEAKERS, Speaker, load_teacher, speak
 
 
@@ -49,9 +50,6 @@ def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
     assert any(text.endswith("?") for text in pool.train)
     assert any(len(text.split()) == 1 for text in pool.train)
     make_corpus(tmp_path / "corpus", prose, {"heart": Speaker("hibari", 1.0, 0.001)}, 2, 0, 1)
-    spoken = {
-        split: [u.text for p in shards(tmp_path / "corpus", split) for u in read_index(p)]
-        for split in ("train", "held_out_sentences")
-    }
-    assert spoken["train"]
-    assert not set(spoken["train"]) & set(spoken["held_out_sentences"])
+    train, held_out = ({u.text for u in read_corpus(tmp_path / "corpus", split)} for split in ("train", "held_out_sentences"))
+    assert train
+    assert not train & held_out

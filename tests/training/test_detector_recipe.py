@@ -1,19 +1,17 @@
 """The detectors' recipe on the tiny voice and a corpus of chirps, from nothing to a folder that is loaded."""
 
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file, save_file
 
-from pcg.cli import main
 from pcg.errors import InputError
 from pcg.files import LIST
-from pcg.spoof.detectors import RESOLUTIONS, DetectorConfig, load_detectors
+from pcg.spoof.detectors import RESOLUTIONS, load_detectors
 from pcg.synthesis.voice import load_voice
-from pcg.training.corpus import write_shard
-from pcg.training.detectors import DetectorRecipe, identity, train_detectors_of
+from pcg.training.detectors import DetectorRecipe, train_detectors_of
+from pcg.training.shards import spoken_utterance, write_shard
 
 TEXTS = ("the quick brown fox jumps over a lazy dog", "is this one sentence", "hello over a lazy fox", "the dog jumps")
 TINY = DetectorRecipe(
@@ -25,7 +23,7 @@ TINY = DetectorRecipe(
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     work, rng = tmp_path_factory.mktemp("work"), np.random.default_rng(0)
     for split in ("train", "held_out_sentences"):
-        spoken = [(text, 0.2 * rng.standard_normal(16_000 * 3).astype(np.float32)) for text in TEXTS * 3]
+        spoken = [spoken_utterance("rms", text, 0.2 * rng.standard_normal(16_000 * 3)) for text in TEXTS * 3]
         write_shard(work / "corpus" / split / "rms" / "00000.npy", spoken)
     return work
 
@@ -45,38 +43,7 @@ def test_from_a_corpus_to_detectors_that_load(tiny_voice_folder: Path, work: Pat
     assert f"| swapped | {found['spoof']:.3f}, AUC {found['auc']:.3f} |" in card
     assert "among the synthetic ones: random 10 %, uniform 5 %, shuffled 15 %, reversed 25 %, swapped 5 %." in card
     assert train_detectors_of(voice, work, tmp_path, "cpu", 0, TINY) == figures, "a second run finds all done"
-    for seed, recipe in ((1, TINY), (0, TINY.model_copy(update={"size": "paper"}))):
+    wider = replace(TINY.shape, width=256)
+    for seed, recipe in ((1, TINY), (0, TINY.model_copy(update={"shape": wider}))):
         with pytest.raises(InputError, match="another recipe"):
             train_detectors_of(voice, work, tmp_path, "cpu", seed, recipe)
-
-
-def test_the_command_hands_the_size_on(
-    tiny_voice_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[DetectorRecipe] = []
-    monkeypatch.setattr("pcg.training.detectors.train_detectors_of", lambda *given: asked.append(given[-1]))
-    command = ["train", "detectors", "--target", str(tiny_voice_folder), "--out", str(tmp_path)]
-    for given in ([], ["--size", "paper"]):
-        assert main([*command, *given]) in (0, None)
-    small, paper = asked
-    assert small == DetectorRecipe()
-    assert paper.config(64, 48) == DetectorConfig(64, width=256, heads=8, layers=4, feed_forward=1024, code_width=48)
-    assert (paper.lr, paper.weight_decay, paper.mix.synthetic) == (1e-4, 1e-4, 3)
-    assert (small.config(64, 48).width, small.mix.synthetic) == (128, 1)
-    assert paper.samples == small.samples
-    assert main([*command, "--size", "huge"]) == 2
-    assert "size is 'huge', but must be 'small' or 'paper'" in capsys.readouterr().err
-
-
-def test_voices_of_one_name_are_told_apart_by_what_speaks(tiny_voice_folder: Path, tmp_path: Path) -> None:
-    copied = Path(shutil.copytree(tiny_voice_folder, tmp_path / tiny_voice_folder.name))
-    before = identity(load_voice(str(tiny_voice_folder)))
-    shutil.rmtree(copied / "draft")
-    assert identity(load_voice(str(copied), draft="none")) == before, "a draft changes nothing of what is said"
-    for part in ("target", "codec"):
-        weights = copied / part / "model.safetensors"
-        tensors = load_file(weights)
-        save_file({name: tensor * 1.5 for name, tensor in tensors.items()}, weights, {"format": "pt"})
-        after = identity(load_voice(str(copied), draft="none"))
-        assert [key for key in after if after[key] != before[key]] == [part]
-        before = after

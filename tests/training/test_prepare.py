@@ -1,5 +1,7 @@
 """Recordings become codes once: in either layout, shard by shard, and never a mixture of two codecs."""
 
+import json
+
 import numpy as np
 import pytest
 import soundfile
@@ -11,36 +13,17 @@ from pcg.errors import AssetError, InputError, PCGError
 from pcg.synthesis.voice import open_codec
 from pcg.text.prompt import PhonemeReader
 from pcg.training import samples as prepare
-from pcg.training.samples import find_recordings, prepare_tokens, read_shards, tokens_path, write_shard
-from pcg.training.tokens import TokenizedUtterance
+from pcg.training.samples import find_recordings, prepare_tokens, read_tokens
+from pcg.training.shards import Utterance, write_shard
 
 READER = PhonemeReader(tuple("helo.j"), (1.0,) * 6)
-
-
-class Counting:
-    """A codec whose codes say how loud each 0.02 s is, and that counts its calls, or stops at one."""
-
-    sample_rate, hop, codebook_size = 16_000, 320, 65_536
-
-    def __init__(self, stop_at=None):
-        self.calls, self._stop_at = 0, stop_at
-
-    def encode(self, wave):
-        self.calls += 1
-        if self.calls == self._stop_at:
-            raise KeyboardInterrupt
-        padded = torch.nn.functional.pad(wave, (0, -len(wave) % self.hop)).view(-1, self.hop)
-        return (padded.abs().amax(1) * 65_535).long()
 
 
 class Reading:
     """A reader without symbols that cannot read one text."""
 
-    def __init__(self, refused=None):
-        self._refused = refused
-
     def tokens_for(self, text, reference=None):
-        if text == self._refused:
+        if text == "!?":
             raise PCGError("Nothing can be said.")
         return 1.0
 
@@ -60,6 +43,11 @@ def speech(tmp_path, monkeypatch):
     return tmp_path / "speech"
 
 
+@pytest.fixture
+def codec(tiny_voice_folder):
+    return str(tiny_voice_folder / "codec")
+
+
 def test_librittss_layout_names_the_reader_and_a_plain_one_the_folder(tmp_path):
     record(tmp_path / "train" / "84" / "121123" / "84_121123_000007_000001.wav", "hello.", words=".normalized.txt")
     (tmp_path / "train" / "84" / "121123" / "84_121123_000007_000001.original.txt").write_text("Hello!")
@@ -72,70 +60,74 @@ def test_librittss_layout_names_the_reader_and_a_plain_one_the_folder(tmp_path):
     ]
 
 
-def test_codes_are_those_of_the_trimmed_and_levelled_recording(speech, tmp_path, tiny_voice_folder, capsys):
-    codec = str(tiny_voice_folder / "codec")
+def test_codes_are_those_of_the_trimmed_and_levelled_recording(speech, codec, tmp_path, capsys):
     asked = ["train", "tokens", "--speech", str(speech), "--codec", codec, "--tokens", str(tmp_path / "tokens")]
     assert main(asked) == 0
-    assert "tokens: 7 utterances, 0.0 hours; 0 recordings left out" in capsys.readouterr().out
-    spoken, codec = read_shards(tmp_path / "tokens", READER), open_codec(codec, "cpu")
-    assert len(spoken) == 7
-    assert spoken[2].text == "hello 2"
+    assert "tokens: 7 utterances; 0 recordings left out" in capsys.readouterr().out
+    spoken = read_tokens(tmp_path / "tokens", READER)
+    assert [s.text for s in spoken] == [f"hello {i}" for i in range(7)]
     assert {s.voice for s in spoken} == {"anna"}
+    assert all(s.symbols for s in spoken)
     samples = load_audio(speech / "anna" / "2.wav", 16_000)
-    assert torch.equal(spoken[2].codes, codec.encode(torch.from_numpy(normalise_loudness(trim(samples, 16_000)))))
-    assert [len(s.symbols) > 0 for s in spoken] == [True] * 7
+    expected = open_codec(codec, "cpu").encode(torch.from_numpy(normalise_loudness(trim(samples, 16_000))))
+    assert torch.equal(spoken[2].codes, expected)
 
 
-def test_a_killed_run_goes_on_at_its_shard(speech, tmp_path):
+def test_a_killed_run_goes_on_at_its_shard(speech, codec, tmp_path, monkeypatch):
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return encode(*given)
+
+    encode = prepare.encoded
+    monkeypatch.setattr(prepare, "encoded", counted)
     with pytest.raises(KeyboardInterrupt):
-        prepare_tokens(speech, Counting(stop_at=5), "a", tmp_path / "broken")
-    assert tokens_path(tmp_path / "broken", 0).exists()
-    assert not tokens_path(tmp_path / "broken", 1).exists()
-    rest = Counting()
-    prepare_tokens(speech, rest, "a", tmp_path / "broken")
-    assert rest.calls == 4
-    prepare_tokens(speech, Counting(), "a", tmp_path / "whole")
-    broken, whole = (read_shards(tmp_path / name, READER) for name in ("broken", "whole"))
+        prepare_tokens(speech, codec, tmp_path / "broken", "cpu")
+    assert [path.stem for path in sorted((tmp_path / "broken").glob("0*.json"))] == ["00000"]
+    prepare_tokens(speech, codec, tmp_path / "broken", "cpu")
+    assert len(calls) == 5 + 4
+    prepare_tokens(speech, codec, tmp_path / "whole", "cpu")
+    broken, whole = (read_tokens(tmp_path / name, READER) for name in ("broken", "whole"))
     assert all(torch.equal(a.codes, b.codes) and a.text == b.text for a, b in zip(broken, whole, strict=True))
 
 
-def test_what_cannot_be_learned_from_is_left_out(speech, tmp_path):
+def test_what_cannot_be_learned_from_is_left_out(speech, codec, tmp_path):
     record(speech / "anna" / "short.wav", "hello", seconds=0.3)
     record(speech / "anna" / "long.wav", "hello", seconds=31)
     record(speech / "anna" / "empty.wav", " \n")
     record(speech / "anna" / "broken.wav", "hello")
     (speech / "anna" / "broken.wav").write_bytes(b"not a sound")
     (speech / "anna" / "6.txt").write_bytes(b"\xff\xfe\xff")
-    assert prepare_tokens(speech, Counting(), "a", tmp_path / "tokens")[:2] == (6, 5)
-    longest = max(len(s.codes) for s in read_shards(tmp_path / "tokens", READER))
-    assert read_shards(tmp_path / "tokens", READER, longest=longest - 1) == []
+    assert prepare_tokens(speech, codec, tmp_path / "tokens", "cpu") == (6, 5)
+    longest = max(len(s.codes) for s in read_tokens(tmp_path / "tokens", READER))
+    assert read_tokens(tmp_path / "tokens", READER, longest=longest - 1) == []
 
 
-def test_a_folder_never_mixes_codecs_or_recordings(speech, tmp_path):
-    prepare_tokens(speech, Counting(), "a", tmp_path / "tokens")
-    with pytest.raises(InputError, match="same recordings and codec"):
-        prepare_tokens(speech, Counting(), "b", tmp_path / "tokens")
+def test_a_folder_never_mixes_codecs_or_recordings(speech, codec, tmp_path):
+    prepare_tokens(speech, codec, tmp_path / "tokens", "cpu")
     record(speech / "ben" / "0.wav", "hello")
     with pytest.raises(InputError, match="same recordings and codec"):
-        prepare_tokens(speech, Counting(), "a", tmp_path / "tokens")
-    shard = tokens_path(tmp_path / "tokens", 1)
+        prepare_tokens(speech, codec, tmp_path / "tokens", "cpu")
+    manifest = tmp_path / "tokens" / prepare.MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"recordings": 8, "codec": "another"}))
+    with pytest.raises(InputError, match="same recordings and codec"):
+        prepare_tokens(speech, codec, tmp_path / "tokens", "cpu")
     for codes in (np.arange(3, dtype=np.uint16), np.arange(4.0), np.zeros((2, 2), np.uint16)):
-        np.save(shard.with_suffix(".npy"), codes)
-        with pytest.raises(AssetError, match=r"without 00001\.json, they are made again"):
-            read_shards(tmp_path / "tokens", READER)
+        np.save(tmp_path / "tokens" / "00001.npy", codes)
+        with pytest.raises(AssetError, match=r"without 00001\.json it is made again"):
+            read_tokens(tmp_path / "tokens", READER)
 
 
 def test_texts_that_the_reader_cannot_read_are_left_out(tmp_path):
-    codes = torch.arange(4)
-    write_shard(
-        tokens_path(tmp_path, 0),
-        [TokenizedUtterance("a", "hello", [], codes), TokenizedUtterance("a", "!?", [], codes + 65_531)],
-    )
-    (only,) = read_shards(tmp_path, READER)
-    assert only.text == "hello"
-    (_, other) = read_shards(tmp_path, Reading())
-    assert other.codes.tolist() == [65_531, 65_532, 65_533, 65_534]
-    assert [u.text for u in read_shards(tmp_path, Reading(refused="!?"))] == ["hello"]
+    largest = np.arange(65_532, 65_536, dtype=np.uint16)
+    write_shard(tmp_path / "00000.npy", [Utterance("a", "hello", largest), Utterance("a", "!?", largest)])
+    for reader in (READER, Reading()):
+        (only,) = read_tokens(tmp_path, reader)
+        assert only.text == "hello"
+        assert only.codes.tolist() == largest.tolist()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +136,6 @@ def test_texts_that_the_reader_cannot_read_are_left_out(tmp_path):
         ({"--speech": "nowhere"}, "speech"),
         ({"--codec": "nowhere"}, "codec"),
         ({"--device": "tpu"}, "device"),
-        ({"--speech": None}, "speech"),
         ({"--tokens": None}, "tokens"),
     ],
 )

@@ -1,5 +1,7 @@
 """A tiny target over sixteen codes, and utterances of random codes, for the tests of drafts."""
 
+import json
+
 import torch
 
 from pcg.models.weights import Vocabulary
@@ -28,6 +30,10 @@ def make_target(layers=4, tied=True, scale=6.0):
         for weight in target.parameters():
             weight.mul_(scale if weight.ndim == 2 else 1.0)
     return target.eval()
+
+
+def read_log(log):
+    return [json.loads(line) for line in log.read_text().splitlines()]
 
 
 def make_spoken(count, seed=0):
