@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer
 
-ALL, PAGE, STUDY = "all", "report.html", "study.json"
+ALL, PAGE = "all", "report.html"
 GRID_FILES = (".yaml", ".yml")
 SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
 JUDGING = {
@@ -58,7 +58,6 @@ NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.ya
 def add(app: typer.Typer) -> None:
     experiment = typer.Typer(help="The papers' tables on your model, or a grid of your own.", rich_markup_mode=None)
     experiment.command("run")(run_grids)
-    experiment.command("recognition")(run_recognition)
     experiment.command("traces")(record_traces)
     experiment.command("list")(list_grids)
     app.add_typer(experiment, name="experiment")
@@ -118,29 +117,6 @@ def list_grids() -> None:
     for name, title in TITLES.items():
         full, few = COUNTS[name]
         print(f"{name:12}{title}; {full} utterances, {few} with --quick" + (f"; not in {ALL}" if name in APART else ""))
-
-
-def run_recognition(
-    count: Annotated[int, typer.Option(help="utterances of each test set", min=1)] = 100,
-    speech: Annotated[Path | None, typer.Option(help="one more set: a folder of WAV or FLAC files, a TXT beside each")] = None,
-    recogniser: Annotated[Path | None, typer.Option(help="the folder of another recogniser than the shipped one")] = None,
-    results: Annotated[Path, typer.Option(help="where results are kept")] = Path("runs/recognition"),
-) -> None:
-    """Measure self-speculative recognition: Table 1 and Figures 3 and 4 of its paper."""
-    from pcg.asr.embedded import EMBEDDED, load_recogniser
-    from pcg.experiments.recognition import NOISY, identity, recognition_tables, recorded_set, spoken_sets, study
-    from pcg.experiments.store import Store
-
-    if Store(results).exists:
-        raise InputError("results", str(results), "a folder without results of another kind")
-    loaded, sets = load_recogniser(recogniser or EMBEDDED), spoken_sets(count)
-    if speech:
-        sets[speech.resolve().name] = recorded_set(speech, count)
-    # Thresholds matter in noise.
-    swept = NOISY if NOISY in sets else next(iter(sets))
-    measured = study(loaded, sets, swept, results / STUDY, identity(recogniser or EMBEDDED, sets))
-    for table in recognition_tables(measured):
-        print(table.markdown(), end="\n\n")
 
 
 @with_options(SIMILARITY, JUDGING, MODEL, FOLDER, WORKERS, JSON)
@@ -274,8 +250,7 @@ def summarise_listeners(
 
 
 def _fill_document(results: Path, document: Path) -> None:
-    """Write the tables of the units, or of the study of recognition, in `results` into a document, at its marks."""
-    from pcg.experiments.recognition import Study, recognition_tables
+    """Write the tables of the units in `results` into a document, at its marks."""
     from pcg.experiments.results import Results
     from pcg.experiments.tables import fill, tables
     from pcg.files import replacing
@@ -283,15 +258,10 @@ def _fill_document(results: Path, document: Path) -> None:
 
     if not document.is_file():
         raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
-    if (results / STUDY).is_file():
-        made = recognition_tables(Study.read(results / STUDY))
-    else:
-        records = _records(results)
-        _check_one_voice(records)
-        made = tables(Results(records))
-    whole = results.resolve()
+    records, whole = _records(results), results.resolve()
+    _check_one_voice(records)
     folder = whole.relative_to(PROJECT).as_posix() if whole.is_relative_to(PROJECT) else whole.as_posix()
-    filled = fill(document.read_text(encoding="utf-8"), folder, made)
+    filled = fill(document.read_text(encoding="utf-8"), folder, tables(Results(records)))
     with replacing(document) as temporary:
         temporary.write_text(filled, encoding="utf-8")
     print(f"{document}: the tables of {folder}")

@@ -17,6 +17,7 @@ SCALES = {"cmos": (-3, 3), "nmos": (1, 5), "rating": (0, 100)}
 RATED = ("nmos", "rating")
 MOST_RATED = 6
 TIE, OPEN, UNKNOWN, RECOGNISED = "tie", "R", "X", "recognised"
+TIED = 0.5
 ANCHOR, ANCHOR_HERTZ = "low anchor", 3500
 """BS.1534-3, 5.1: the reference through a low pass, which every listener should rate low."""
 LETTERS = "ABCDEFG"
@@ -25,8 +26,8 @@ TARGET_LUFS, PEAK_DB = -23.0, -1.0
 BLOCK_SECONDS, SHORTEST_SECONDS = 0.4, 0.1
 STEP = 2.0**-15
 LEVEL = 0.05
-# Of the exact test: votes that reach LEVEL if all agree, and votes that find a share of 3 in 4 four times of five.
-VOTES = {"two-sided": (6, 30), "greater": (5, 23)}
+# Of the exact test: votes that reach LEVEL if all agree.
+FEWEST_VOTES = {"two-sided": 6, "greater": 5}
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
 RECOGNISED_SCORE, MISSED_SHARE = {"rating": 90, "nmos": 4}, 0.15
 LARGEST_BYTES = 4 << 20
@@ -140,8 +141,8 @@ def check_vote(design: Design, answer: object, plays: object) -> Vote:
 
 
 def by_system(kind: str, order: Mapping[str, str], answer: Answer) -> dict[str, float]:
-    """Return an answer by system: a score (in "cmos" that over the other system), or 1 for the chosen system and .5 each for a
-    tie; in "abx" whether X was recognised.
+    """Return an answer by system: a score (in "cmos" that over the other system), or 1 for the chosen system and TIED for both
+    of a tie; in "abx" whether X was recognised.
 
     order: the systems by letter.
     """
@@ -152,7 +153,7 @@ def by_system(kind: str, order: Mapping[str, str], answer: Answer) -> dict[str, 
         return {order[letter]: float(score) for letter, score in zip(letters, answer, strict=True)}
     if kind == "abx":
         return {RECOGNISED: float(order[answer] == order[UNKNOWN])}
-    return {system: 0.5 if answer == TIE else float(order[answer] == system) for system in order.values()}
+    return {system: TIED if answer == TIE else float(order[answer] == system) for system in order.values()}
 
 
 def loudness(samples: np.ndarray, sample_rate: int) -> float:
@@ -192,7 +193,7 @@ def dithered(samples: np.ndarray, noise: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Figure:
-    """A count or a mean rating over `n` votes, with its 95 % interval."""
+    """A share of votes, with their `count`, or a mean score over `n` votes, with its 95 % interval."""
 
     name: str
     n: int
@@ -217,24 +218,20 @@ class Outcome:
 
     @property
     def too_small(self) -> bool:
-        return self.n < VOTES[_tail(self.kind)][0]
+        return self.n < FEWEST_VOTES[_tail(self.kind)]
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The outcome in words."""
-        fewest, enough = VOTES[_tail(self.kind)]
-        find = f"about {enough} to find a preference of 3 in 4"
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
-            needed = f"at least {fewest}" + ("" if self.kind in RATED else f", if all agree, and {find}")
-            count = "1 vote counts" if self.n == 1 else f"{self.n} votes count"
-            verdict = f"n too small: {count}; to show anything it takes {needed}."
+            verdict = (
+                f"n too small: {counted(self.n, 'vote')}; to show anything it takes at least {FEWEST_VOTES[_tail(self.kind)]}."
+            )
         elif self.kind in RATED:
             verdict = "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
-        elif self.p is not None and self.p < LEVEL:
-            verdict = f"That {what} is shown (p = {self.p:.3g}, n = {self.n})."
         else:
-            verdict = f"That {what} is not shown (p = {self.p:.3g}, n = {self.n}; it takes {find})."
+            verdict = f"That {what} is {'shown' if self.p < LEVEL else 'not shown'} (p = {self.p:.3g}, n = {self.n})."
         notes = [f"{counted(self.ties, 'tie')} left out."] if self.ties else []
         if self.missed:
             doubt = "; by BS.1534 these ratings would be left out" if self.missed > MISSED_SHARE * self.n else ""
@@ -245,37 +242,33 @@ class Outcome:
 
 def outcome(plan: Plan, votes: Sequence[Vote]) -> Outcome:
     """Return the outcome of `votes` on the first trials."""
-    if len(votes) > len(plan.trials):
-        raise ValueError("there are more votes than trials")
-    design = plan.design
-    orders = [dict(zip(design.letters, trial.systems, strict=True)) for trial in plan.trials]
-    answers = [by_system(design.kind, order, vote.answer) for order, vote in zip(orders, votes, strict=False)]
-    if design.kind in RATED:
-        n = len(answers)
-        columns = {system: [answer[system] for answer in answers] for system in design.heard}
+    design, kind = plan.design, plan.design.kind
+    orders = (dict(zip(design.letters, trial.systems, strict=True)) for trial in plan.trials[: len(votes)])
+    answers = [by_system(kind, order, vote.answer) for order, vote in zip(orders, votes, strict=True)]
+    if kind in RATED:
+        columns = {name: [answer[name] for answer in answers] for name in design.heard}
         reference = columns.get(str(design.reference), [])
-        differences = {
-            f"{system} less {design.reference}": [a - b for a, b in zip(column, reference, strict=True)]
-            for system, column in columns.items()
-            if reference and system != design.reference
-        }
-        figures = tuple(Figure(name, n, bootstrap(c) if n else None) for name, c in (columns | differences).items())
-        missed = sum(score < RECOGNISED_SCORE[design.kind] for score in reference)
-        return Outcome(design.kind, n, 0, figures, None, missed)
-    if design.kind == "cmos":
+        for name in design.heard if reference else ():
+            if name != design.reference:
+                columns[f"{name} less {design.reference}"] = [a - b for a, b in zip(columns[name], reference, strict=True)]
+        missed = sum(score < RECOGNISED_SCORE[kind] for score in reference)
+        return Outcome(kind, len(answers), 0, tuple(_mean(*column) for column in columns.items()), None, missed)
+    if kind == "cmos":
         first, second = design.systems
         scores = [answer[second] for answer in answers]
-        signs, n = [score > 0 for score in scores if score], len(scores)
-        figure = Figure(f"{second} over {first}", n, bootstrap(scores) if n else None)
-        p = _p_value(sum(signs), len(signs), "two-sided") if signs else None
-        return Outcome("cmos", n, n - len(signs), (figure,), p)
-    decided = [answer for answer in answers if 0.5 not in answer.values()]
-    n, named = len(decided), {system: f"{system} preferred" for system in design.systems}
-    named = named if design.kind == "ab" else {RECOGNISED: f"{UNKNOWN} recognised"}
-    counts = {title: sum(int(answer[system]) for answer in decided) for system, title in named.items()}
-    figures = tuple(Figure(title, n, share(k, n) if n else None, k) for title, k in counts.items())
-    p = _p_value(figures[0].count, n, _tail(design.kind)) if n else None
-    return Outcome(design.kind, n, len(answers) - n, figures, p)
+        signs = [score > 0 for score in scores if score]
+        figure = _mean(f"{second} over {first}", scores)
+        return Outcome(kind, len(scores), len(scores) - len(signs), (figure,), _p_value(signs, kind))
+    decided = [answer for answer in answers if TIED not in answer.values()]
+    titles = {RECOGNISED: f"{UNKNOWN} recognised"} if kind == "abx" else {name: f"{name} preferred" for name in design.systems}
+    hits = {title: [answer[name] == 1 for answer in decided] for name, title in titles.items()}
+    n = len(decided)
+    figures = tuple(Figure(title, n, share(sum(hit), n) if n else None, sum(hit)) for title, hit in hits.items())
+    return Outcome(kind, n, len(answers) - n, figures, _p_value(next(iter(hits.values())), kind))
+
+
+def _mean(name: str, scores: Sequence[float]) -> Figure:
+    return Figure(name, len(scores), bootstrap(scores) if scores else None)
 
 
 def _tail(kind: str) -> str:
@@ -283,39 +276,30 @@ def _tail(kind: str) -> str:
     return "greater" if kind == "abx" else "two-sided"
 
 
-def _p_value(count: int, n: int, alternative: str) -> float:
-    """Return p of the exact binomial test against a half."""
+def _p_value(hits: Sequence[bool], kind: str) -> float | None:
+    """Return p of the exact binomial test of `hits` against a half; None without any."""
     from scipy.stats import binomtest
 
-    return float(binomtest(count, n, alternative=alternative).pvalue)
+    return float(binomtest(sum(hits), len(hits), alternative=_tail(kind)).pvalue) if hits else None
 
 
 def as_dict(
     plan: Plan, texts: Sequence[str], votes: Sequence[Vote], systems: Mapping[str, Mapping[str, object]]
 ) -> dict[str, object]:
     """Return a finished test ready for JSON. texts: by item of the plan. systems: facts about each, by name."""
-    result = outcome(plan, votes)
-    return {
-        "version": VERSION,
-        "design": asdict(plan.design),
-        "seed": plan.seed,
-        "systems": {name: dict(facts) for name, facts in systems.items()},
-        "trials": [
-            {
-                "text": texts[trial.item],
-                "take_seed": trial.seed,
-                "order": dict(zip(plan.design.letters, trial.systems, strict=True)),
-                "vote": asdict(votes[i]) if i < len(votes) else None,
-            }
-            for i, trial in enumerate(plan.trials)
-        ],
-        "outcome": asdict(result) | {"too_small": result.too_small, "told": list(result.sentences)},
-    }
+    letters = plan.design.letters
+    trials = [
+        {"text": texts[trial.item], "take_seed": trial.seed, "order": dict(zip(letters, trial.systems, strict=True))}
+        | {"vote": asdict(votes[i]) if i < len(votes) else None}
+        for i, trial in enumerate(plan.trials)
+    ]
+    facts = {"version": VERSION, "design": asdict(plan.design), "seed": plan.seed, "systems": systems, "trials": trials}
+    return facts | {"outcome": asdict(outcome(plan, votes))}
 
 
 @dataclass(frozen=True)
 class Listener:
-    """A record of one listener, the answers by system (`by_system`), and of each answer the trial that it is about."""
+    """A record of one listener: the answers by system (`by_system`), and the trial that each answer is about."""
 
     kind: str
     systems: tuple[str, ...]
@@ -360,15 +344,13 @@ def read_listener(path: Path) -> Listener:
             raise ValueError
         record = json.loads(path.read_text(encoding="utf-8"))
         design = record["design"]
-        if record["version"] != VERSION or design["kind"] not in KINDS:
-            raise ValueError
         voted = [trial for trial in record["trials"] if trial["vote"] is not None]
         answers = tuple(by_system(design["kind"], trial["order"], trial["vote"]["answer"]) for trial in voted)
-        systems = tuple(sorted(answers[0])) if answers else tuple(sorted(design["systems"]))
-        if any(tuple(sorted(answer)) != systems for answer in answers):
+        systems = {tuple(sorted(answer)) for answer in answers} or {tuple(sorted(design["systems"]))}
+        if record["version"] != VERSION or design["kind"] not in KINDS or len(systems) > 1:
             raise ValueError
         trials = tuple(f"{trial['take_seed']} {trial['text']}" for trial in voted)
-        return Listener(design["kind"], systems, design["reference"], answers, trials)
+        return Listener(design["kind"], systems.pop(), design["reference"], answers, trials)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError("file", path.name, "a record of a listening test, as the page exports it") from error
 
@@ -386,8 +368,8 @@ def pool(listeners: Sequence[Listener]) -> list[Pooled]:
         kept = [listener for listener in group if listener.attentive]
         shares = {name: bootstrap([listener.mean(name) for listener in kept]) for name in systems} if kept else {}
         better = [each.mean(systems[0]) - (0.5 if kind == "abx" else each.mean(systems[-1])) for each in kept]
-        decided = [difference > 0 for difference in better if difference]
-        p = _p_value(sum(decided), len(decided), "two-sided") if decided and kind not in RATED else None
+        # Listeners are tested two-sided: one may recognise X less often than by chance.
+        p = None if kind in RATED else _p_value([difference > 0 for difference in better if difference], "listeners")
         trials = sum(len(listener.answers) for listener in kept)
         pooled.append(Pooled(kind, len(kept), trials, len(group) - len(kept), shares, p, _agreement(kept)))
     return pooled

@@ -7,9 +7,7 @@ fast and is played `shift` times as fast, so pitch and formants move and the pac
 
 import ctypes
 import json
-import multiprocessing
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -184,14 +182,6 @@ def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.nd
 def load_teacher(name: str) -> Hibari | Joe | Espeak:
     """Load a teacher once a process."""
     return TEACHERS[name]()
-
-
-def speak_held_out(sentences: Sequence[str], seed: int) -> list[np.ndarray]:
-    """Let variants of espeak-ng that no training hears say `sentences`, float32 `[N]` at 16 kHz each; in a process of its own,
-    as espeak-ng has one state a process."""
-    jobs = [(Speaker("espeak-held-out"), text, seed * 1000 + i) for i, text in enumerate(sentences)]
-    with multiprocessing.get_context("spawn").Pool(1) as worker:
-        return worker.starmap(speak, jobs)
 
 
 def _package(module: str, name: str) -> Path:

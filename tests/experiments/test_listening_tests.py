@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import binomtest
 
 from pcg.cli import main
 from pcg.errors import InputError, PCGError
@@ -15,7 +15,6 @@ from pcg.experiments.listening_tests import (
     OPEN,
     PEAK_DB,
     TARGET_LUFS,
-    VOTES,
     Design,
     Plan,
     Trial,
@@ -177,27 +176,11 @@ def test_too_few_votes_are_called_that() -> None:
     plan = plan_of(AB, *[("AR", "PCG")] * 6)
     five, six = (outcome(plan, [Vote("B", (1, 1))] * n) for n in (5, 6))
     assert five.too_small
-    assert "n too small: 5 votes count; to show anything it takes at least 6" in five.sentences[0]
+    assert "n too small: 5 votes; to show anything it takes at least 6." in five.sentences[0]
     assert not six.too_small
     assert six.p < 0.05 < five.p
     nothing = outcome(plan, [])
     assert (nothing.n, nothing.p, nothing.figures[0].estimate, nothing.too_small) == (0, None, None, True)
-
-
-@pytest.mark.parametrize("alternative", VOTES)
-def test_as_many_votes_as_are_said_to_be_needed_show_what_they_should(alternative: str) -> None:
-    """Exactly: equal votes reach 5 %, and a share of 3 in 4 is found with a power of 80 %; fewer votes do not."""
-
-    def shown(count: int, n: int) -> bool:
-        return binomtest(count, n, alternative=alternative).pvalue < 0.05
-
-    def power(n: int) -> float:
-        return sum(binom.pmf(count, n, 0.75) for count in range(n + 1) if shown(count, n) and count > n / 2)
-
-    fewest, enough = VOTES[alternative]
-    assert shown(fewest, fewest)
-    assert not shown(fewest - 1, fewest - 1)
-    assert power(enough) >= 0.8 > max(power(n) for n in range(1, enough))
 
 
 def test_ratings_are_means_by_system_and_differences_are_paired() -> None:

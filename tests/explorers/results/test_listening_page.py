@@ -138,7 +138,7 @@ def test_the_systems_are_told_only_in_the_end(blind_test: BlindTest, tmp_path: P
 
 def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
     page = result_html(voted(blind_test))
-    assert "n too small: 2 votes count" in page
+    assert "n too small: 2 votes" in page
     assert "A: " in page
     rating = result_html(voted(prepared(synthesizer, RATED), [10, 20, 30, 5]))
     assert "PCG less AR" in rating
