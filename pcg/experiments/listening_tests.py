@@ -226,7 +226,7 @@ class Outcome:
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
             verdict = (
-                f"n too small: {counted(self.n, 'vote')}; to show anything it takes at least {FEWEST_VOTES[_tail(self.kind)]}."
+                f"n too small: {counted(self.n, 'vote')}; it takes at least {FEWEST_VOTES[_tail(self.kind)]} to show anything."
             )
         elif self.kind in RATED:
             verdict = "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."

@@ -176,7 +176,7 @@ def test_too_few_votes_are_called_that() -> None:
     plan = plan_of(AB, *[("AR", "PCG")] * 6)
     five, six = (outcome(plan, [Vote("B", (1, 1))] * n) for n in (5, 6))
     assert five.too_small
-    assert "n too small: 5 votes; to show anything it takes at least 6." in five.sentences[0]
+    assert "n too small: 5 votes; it takes at least 6 to show anything." in five.sentences[0]
     assert not six.too_small
     assert six.p < 0.05 < five.p
     nothing = outcome(plan, [])
