@@ -3,13 +3,13 @@
 Names of settings may come from a user's file, so they are escaped: plotly reads markup.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
-from pcg.experiments import papers
+from pcg.experiments.papers import PCG_TABLE_1, PCG_TABLE_2
 from pcg.experiments.results import (
     Difference,
     Results,
@@ -18,10 +18,10 @@ from pcg.experiments.results import (
     curve,
     is_usual,
     knob,
-    lookaheads_by_knob,
     most_heard,
     pareto,
 )
+from pcg.experiments.tables import by_method
 from pcg.metrics.estimate import Estimate
 
 # Methods that share a colour differ in mark and dash.
@@ -29,8 +29,7 @@ STYLES = {
     "AR": (METHODS["ar"], "diamond", "solid"),
     "SD": (METHODS["sd"], "square", "solid"),
     "SSD": (METHODS["ssd"], "triangle-up", "6px,3px"),
-    "PCG cosine": (METHODS["pcg"], "circle", "solid"),
-    "PCG Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "PCG": (METHODS["pcg"], "circle", "solid"),
     "PCG block": (BLUE, "cross-open", "solid"),
     "SD block": (METHODS["sd"], "cross-open", "solid"),
     "membership": (SKY, "cross", "dot"),
@@ -39,19 +38,16 @@ STYLES = {
     "ensemble": (GREEN, "circle", "solid"),
     "cascade": (GREEN, "square", "6px,3px"),
     "lantern": (ORANGE, "diamond", "solid"),
-    "swap cosine": (BLUE, "circle", "solid"),
-    "swap Mel": (ORANGE, "triangle-down", "2px,3px"),
+    "swap": (BLUE, "circle", "solid"),
     "random swap": (INK, "x", "dot"),
 }
-LABELS = {"PCG cosine": "PCG", "membership": "target's top k"}
-DRAFTING = ("SD", "SSD", "PCG cosine")
-DASHES = ("solid", "8px,3px", "3px,3px")
+LABELS = {"membership": "target's top k"}
+DRAFTING = ("SD", "SSD", "PCG")
 CAPTIONS = {
     "main": "Word errors against speed. The broad line is the Pareto front: nothing else is as fast with fewer errors. Click "
     "“the paper” in the legend to show the paper's points.",
     "tradeoff": "Every rule and setting, on fewer utterances: above word errors, below how unlikely the text is under the "
     "target. The broad line is the Pareto front of speed and words.",
-    "lookahead": "Speed by lookahead.",
     "acceptance": "Share of rounds that accepted the token drafted at each position. Dotted: share of the tests there.",
     "swap": "Change of WER by the share of tokens swapped.",
 }
@@ -64,7 +60,6 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
     made = {
         "main": tradeoff_figure(results, most_heard(summaries)),
         "tradeoff": tradeoff_figure(results, summaries, with_nll=True),
-        "lookahead": lookahead_figure(results, summaries),
         "acceptance": acceptance_figure(results, summaries),
         "swap": swap_figure(results, summaries),
     }
@@ -109,9 +104,10 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary], with_nll: bool = 
         x=[s.speedup.value for s in front], y=[100 * s.wer.value for s in front], name="Pareto front", mode="lines", line=broad,
         hoverinfo="skip",
     )  # fmt: skip
-    quoted = [papers.PCG_TABLE_1[name] for name in ("SD", "SSD", "PCG")]
-    theirs = _paper([row.values["speedup"] for row in quoted], [row.values["wer"] for row in quoted])
-    theirs.update(text=[row.name for row in quoted], mode="markers+text", textposition="middle right", visible="legendonly")
+    names = ["SD", "SSD", "PCG"]
+    quoted = [PCG_TABLE_1[name] for name in names]
+    theirs = _paper([row["speedup"] for row in quoted], [row["wer"][0] for row in quoted])
+    theirs.update(text=names, mode="markers+text", textposition="middle right", visible="legendonly")
     axes = {
         "xaxis": axis("speed-up over AR", ticksuffix="x", range=_range([s.speedup for s in usual])),
         "yaxis": axis("WER", ticksuffix=" %", range=_range([percent(s.wer) for s in usual], floor=0)),
@@ -123,35 +119,11 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary], with_nll: bool = 
     return go.Figure([best, *traces, theirs], layout(None) | ROOM | axes)
 
 
-def lookahead_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """Speed-up by lookahead (PCG Fig. 4, SSD Fig. 3), on the utterances that all points share."""
-    traces = []
-    _, rows = alike(results, [s for _, family in _by_lookahead(summaries) for s in family.values()])
-    for number, (name, family) in enumerate(_by_lookahead(rows)):
-        points, at = list(family.values()), list(family)
-        trace = _curve(
-            name, at, [s.speedup for s in points], [s.timed for s in points],
-            "%{y:.2f}x at lookahead %{x}, n = %{customdata}",
-        )  # fmt: skip
-        trace.name = escape(points[0].name.partition(", lookahead")[0])
-        if name == "PCG cosine":
-            trace.line.dash = DASHES[number % len(DASHES)]
-        traces.append(trace)
-    axes = {"xaxis": axis("lookahead, tokens", dtick=1), "yaxis": axis("speed-up over AR", ticksuffix="x", rangemode="tozero")}
-    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(1)]})
-
-
-def _by_lookahead(summaries: Sequence[Summary]) -> list[tuple[str, Mapping[int, Summary]]]:
-    """The rows of each setting with several lookaheads, and the name of its method."""
-    families = [(name, family) for name in DRAFTING for family in lookaheads_by_knob(summaries, name)]
-    return [(name, family) for name, family in families if len(family) > 1]
-
-
 def acceptance_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
-    """Share of rounds that accepted each drafted token, at the longest lookahead measured; dotted: of the tests there."""
-    several = [max(lookaheads_by_knob(summaries, name), key=len, default={}) for name in DRAFTING]
-    longest = [[s for s in family.values() if s.acceptance][-1:] for family in several]
-    _, rows = alike(results, [row for rows in longest for row in rows])
+    """Share of rounds that accepted each drafted token, at the strictest setting of each method; dotted: of the tests there."""
+    drafting = [s for s in by_method(summaries, DRAFTING) if s.acceptance and is_usual(s)]
+    strictest = {s.method: s for s in reversed(drafting)}
+    _, rows = alike(results, [strictest[name] for name in DRAFTING if name in strictest])
     traces = []
     for row in rows:
         for shares, dotted in ((row.acceptance, False), (row.conditional, True)):
@@ -181,8 +153,7 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
                 )
             )  # fmt: skip
     if traces:
-        quoted = [row.values for row in papers.PCG_TABLE_2]
-        traces.append(_paper([row["swapped"] for row in quoted], [100 * row["wer"] for row in quoted]))
+        traces.append(_paper(*zip(*PCG_TABLE_2.values(), strict=True)))
     axes = {"xaxis": axis("tokens swapped", ticksuffix=" %", rangemode="tozero"), "yaxis": axis("change of WER, points")}
     return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(0)]})
 

@@ -18,7 +18,7 @@ from explorers.shared.readout import table_html
 from pcg.errors import InputError, counted
 from pcg.experiments.results import Results, summarise
 from pcg.experiments.store import Store
-from pcg.experiments.tables import MeanSize, tables
+from pcg.experiments.tables import tables
 from pcg.experiments.unit import Record, Unit
 from pcg.files import renew_checksums, replacing, write_json
 
@@ -44,7 +44,7 @@ SoundOf = Callable[[Unit], tuple[np.ndarray, int]]
 """Unit -> samples `[N]` and rate."""
 
 
-def findings(records: Sequence[Record], mean_size: MeanSize | None = None) -> Content:
+def findings(records: Sequence[Record]) -> Content:
     """Compute all tables and the data of all figures, ready for JSON. made: machine, versions and judges of the records."""
     results = Results(records)
     summaries = summarise(results)
@@ -52,19 +52,15 @@ def findings(records: Sequence[Record], mean_size: MeanSize | None = None) -> Co
         "format": FORMAT,
         "records": len(records),
         "made": _contexts(records),
-        "tables": [table.as_dict() for table in tables(results, summaries, mean_size)],
-        "summaries": [summary.as_dict() for summary in summaries],
+        "tables": [table.as_dict() for table in tables(results, summaries)],
         "figures": {name: json.loads(plotly.io.to_json(figure)) for name, figure in figures(results, summaries).items()},
     }
 
 
-def write_report(
-    folder: Path, out: Path, mean_size: MeanSize | None = None, sound: SoundOf | None = None, voice: str | None = None
-) -> Content:
+def write_report(folder: Path, out: Path, sound: SoundOf | None = None, voice: str | None = None) -> Content:
     """Write the page `out` and `results.json` beside it, from the results in `folder`.
 
     Args:
-        mean_size: (similarity, theta) -> the mean group size of the voice.
         sound: decodes a unit, to embed one utterance in several settings.
         voice: the identity of the voice (`context["voice"]`) where the folder has results of several.
 
@@ -75,7 +71,7 @@ def write_report(
     records = [record for record in records if voice in (None, record.context.get("voice"))]
     if not records:
         raise InputError("results", str(folder), "a folder with at least one result")
-    content = findings(records, mean_size)
+    content = findings(records)
     # Names without their folders, which may name the user.
     command = f"python -m pcg report {folder.name} --out {out.name}"
     with replacing(out) as temporary:
@@ -105,12 +101,12 @@ def page_html(content: Content, command: str, sounds: str = "") -> str:
         f"<tr><th scope='row'>{escape(name)}</th><td class='text'>{escape('; '.join(values))}</td></tr>"
         for name, values in content["made"].items()
     )
-    units, settings = counted(content["records"], "unit"), counted(len(content["summaries"]), "setting")
+    units = counted(content["records"], "unit")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>PCG Lab: results</title>'
         f"<style>{COLOURS}{css_variables()}{STYLES.read_text(encoding='utf-8')}</style></head><body><h1>PCG Lab: results</h1>"
-        f"<p>{units}, {settings}; intervals of 95 % over utterances. Data: {RESULTS}. Written by "
+        f"<p>{units}; intervals of 95 % over utterances. Data: {RESULTS}. Written by "
         f"<code>{escape(command)}</code>.</p>"
         f"<nav aria-label='Contents'><ul>{links}</ul></nav>{sections}{sounds}"
         f"<section id='made'><h2>Machine, versions and judges</h2><table class='lab-table'>{made}</table></section>"

@@ -10,6 +10,8 @@ from functools import cached_property, lru_cache
 from html import escape
 from math import ceil
 from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
 
 import gradio as gr
 import plotly.graph_objects as go
@@ -21,11 +23,10 @@ from explorers.results.report import RESULTS, measured_html, write_report
 from explorers.shared.controls import queued_beside, run_and_stop, telling_errors, wire_stop
 from explorers.shared.readout import busy_html, message_html
 from explorers.shared.verdict import measured, winner_lines
-from pcg.analysis.swap import same_size_theta
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
-from pcg.experiments.claims import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
-from pcg.experiments.grids import COUNTS, SET, TITLES, declared, in_turns, offline_utterances
-from pcg.experiments.runner import Progress, run, with_progress
+from pcg.experiments.grids import EXPERIMENTS, SET, declared, in_turns, offline_utterances
+from pcg.experiments.papers import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
+from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Unit
 from pcg.experiments.worker import Worker, WorkerSpec
@@ -41,7 +42,7 @@ SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for concl
 SHIPPED_JUDGES = "whisper,embedded"
 PAGE = "report.html"
 # The tables of the page, in its order; all others are in the report.
-TABLES = ("main", "tradeoff", "work", "lookahead", "swap", "claims")
+TABLES = ("main", "tradeoff", "work", "swap", "claims")
 VERDICTS = {
     HOLDS: "hold", CONTRADICTED: "are contradicted", DISAGREE: "divide the judges",
     OPEN: "are open, as the intervals are too wide", UNTESTED: "were not tested",
@@ -90,7 +91,7 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     """Write which rule won at what price, and the origin of the results; all words are escaped."""
     if results is None:
         return f'<p class="results-note">{NO_RESULTS}</p>'
-    most = max((row["n"] or 0 for row in results["summaries"]), default=0)
+    most = max((row["n"] for table in results["tables"] if table["name"] == "conditions" for row in table["rows"]), default=0)
     days = sorted(set(re.findall(r"\d{4}-\d\d-\d\d", " ".join(results["made"].get("date", ())))))
     known = {"model": results["made"].get("model"), "date": days}
     made = "; ".join(f"{name}: {' and '.join(values)}" for name, values in known.items() if values)
@@ -117,28 +118,37 @@ def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[
     """Return the units of the experiments `names`, those of one utterance and seed beside each other, as their times are
     compared; raise InputError for unknown names."""
     if not names:
-        raise InputError("experiments", "none", "at least one of " + ", ".join(TITLES))
-
-    def theta_for(similarity: str, theta: float) -> float:
-        return same_size_theta(synthesizer.library, theta, similarity)
-
-    voice, most = synthesizer.voice, max(COUNTS[name][0] for name in SET)
+        raise InputError("experiments", "none", "at least one of " + ", ".join(EXPERIMENTS))
+    voice, most = synthesizer.voice, max(EXPERIMENTS[name].full for name in SET)
     utterances = offline_utterances(most, list(voice.references))
-    grids = (declared(name, utterances, size == "quick", theta_for) for name in dict.fromkeys(names))
+    grids = (declared(name, utterances, size == "quick") for name in dict.fromkeys(names))
     return in_turns(grid.for_draft(voice.draft_kind, voice.draft_speaks_alone) for grid in grids)
+
+
+class Progress(NamedTuple):
+    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
+
+    done: int
+    total: int
+    seconds_left: float | None = None
 
 
 def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[Progress]:
     """Do those of `units` that `folder` lacks, then write its report; yield the progress after each.
 
-    Closing the generator stops the work; finished units stay stored.
+    Closing the generator stops the work; finished units stay stored. Time counts from the first unit on: loading and compiling
+    come before it, once.
     """
     store = Store(folder)
     keys = {unit.key(spec.voice_id) for unit in units}
     known, total = len(store.known(keys)), len(keys)
-    yield Progress(known, total, None)
-    with closing(with_progress(run(units, spec, store), total, known)) as steps:
-        yield from steps
+    yield Progress(known, total)
+    with closing(run(units, spec, store)) as records:
+        begun = None
+        for done, _ in enumerate(records, start=known + 1):
+            left = begun and (total - done) * (perf_counter() - begun) / (done - known - 1)
+            begun = begun or perf_counter()
+            yield Progress(done, total, left)
     write_report(folder, folder / PAGE, voice=spec.voice_id)
 
 
@@ -175,7 +185,7 @@ def create_results(
         report = gr.Button("Report: all tables on one page", elem_id="results-report", size="md")
         files = gr.Files(label="Report", visible=False, interactive=False, elem_id="results-files")
     with gr.Accordion("Run experiments on this server", open=False, elem_classes="lab-card"):
-        choices = [(title, name) for name, title in TITLES.items()]
+        choices = [(experiment.title, name) for name, experiment in EXPERIMENTS.items()]
         names = gr.CheckboxGroup(choices, value=["main"], label="Experiments", elem_id="results-names")
         size = gr.Radio([(title, key) for key, title in SIZES.items()], value="quick", label="Size", elem_id="results-size")
         start, stop = run_and_stop("results-", "Run", "secondary")
@@ -225,7 +235,7 @@ def create_results(
     queued = queued_beside(status)
     running = start.click(
         run_them, [names, size], [*places, source, status], api_name="run_experiments", **queued,
-        api_description=f"Run the missing units of experiments ({', '.join(TITLES)}); streams its progress.",
+        api_description=f"Run the missing units of experiments ({', '.join(EXPERIMENTS)}); streams its progress.",
     )  # fmt: skip
     wire_stop(stop, running, status, STOPPED)
     report.click(

@@ -14,30 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from tqdm import tqdm
 
-from pcg.cli.options import (
-    BOTH_JUDGES,
-    JSON,
-    JUDGES,
-    MODEL,
-    SIMILARITY,
-    load_synthesizer,
-    numbers,
-    read_settings,
-    read_thetas,
-    with_options,
-)
+from pcg.cli.options import BOTH_JUDGES, JUDGES, MODEL, load_synthesizer, numbers, read_thetas, with_options
 from pcg.errors import InputError, PCGError, counted
-from pcg.settings import Settings
 
 if TYPE_CHECKING:
-    from pcg.experiments.tables import MeanSize
     from pcg.experiments.unit import Record, Unit
     from pcg.experiments.worker import WorkerSpec
     from pcg.synthesis.synthesizer import Synthesizer
 
 ALL, PAGE = "all", "report.html"
 GRID_FILES = (".yaml", ".yml")
-SWAP_THETAS = ",".join(f"{theta:g}" for theta in sorted({0.6, 0.5, 0.4, Settings().theta}, reverse=True))
 JUDGING = {
     "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one"),
 }
@@ -52,14 +38,13 @@ CHOICES = {
     "seeds": (str, "", "say everything with each of these seeds, with commas between [default: 0]"),
     "count": (int, None, "so many of an experiment's utterances"),
 }
-NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.yaml, or {ALL}: each but originals and paper")]
+NAMES = Annotated[list[str], typer.Argument(help=f"experiments, grids in FILE.yaml, or {ALL}: each but paper")]
 
 
 def add(app: typer.Typer) -> None:
     experiment = typer.Typer(help="The papers' tables on your model, or a grid of your own.", rich_markup_mode=None)
-    experiment.command("run")(run_grids)
-    experiment.command("traces")(record_traces)
-    experiment.command("list")(list_grids)
+    for name, command in {"run": run_grids, "traces": record_traces, "list": list_grids}.items():
+        experiment.command(name)(command)
     app.add_typer(experiment, name="experiment")
     for command in (swap, report, replay):
         app.command()(command)
@@ -72,86 +57,59 @@ def add(app: typer.Typer) -> None:
 @with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
 def run_grids(options: SimpleNamespace, name: NAMES = [ALL]) -> None:  # noqa: B006
     """Do what the results lack, then print the tables; continue where it was stopped."""
-    from pcg.analysis.swap import same_size_theta
-    from pcg.experiments import grids
-    from pcg.experiments.results import Results
-    from pcg.experiments.tables import tables
+    from pcg.experiments.grids import EXPERIMENTS, SET, declared, in_turns, libritts_utterances, offline_utterances, read_grid
 
-    spec, titles = _worker_spec(options), grids.TITLES
-    names = list(dict.fromkeys(each for one in name for each in (grids.SET if one == ALL else (one,))))
+    spec, seeds = _worker_spec(options), numbers("seeds", options.seeds, int) if options.seeds else []
+    names = list(dict.fromkeys(each for one in name for each in (SET if one == ALL else (one,))))
     for each in names:
-        if each not in titles and Path(each).suffix not in GRID_FILES:
-            raise InputError("experiment", each, f"{ALL}, one of {', '.join(titles)}, or a file that ends in .yaml")
-    seeds = numbers("seeds", options.seeds, int) if options.seeds else []
-    asked = {each: grids.read_grid(Path(each)) for each in names if each not in titles}
+        if each not in EXPERIMENTS and Path(each).suffix not in GRID_FILES:
+            raise InputError("experiment", each, f"{ALL}, one of {', '.join(EXPERIMENTS)}, or a file that ends in .yaml")
+    asked = {each: read_grid(Path(each)) for each in names if each not in EXPERIMENTS}
 
     @lru_cache(maxsize=1)
     def load() -> "Synthesizer":
         """Load the voice once, if at all: a grid from a file may not need it."""
         return load_synthesizer(options)
 
-    if known := [each for each in names if each in titles]:
+    if known := [each for each in names if each in EXPERIMENTS]:
         if options.libritts:
-            most = max(grids.COUNTS[each][options.quick] for each in known)
-            utterances = grids.libritts_utterances(options.libritts, min(most, options.count or most))
+            most = max(EXPERIMENTS[each].quick if options.quick else EXPERIMENTS[each].full for each in known)
+            utterances = libritts_utterances(options.libritts, min(most, options.count or most))
         else:
-            most = max(grids.COUNTS[each][0] for each in grids.SET)
-            utterances = grids.offline_utterances(most, list(load().voice.references))
-        theta_for = lambda similarity, theta: same_size_theta(load().library, theta, similarity)  # noqa: E731
-        asked |= {each: grids.declared(each, utterances, options.quick, theta_for) for each in known}
+            utterances = offline_utterances(max(EXPERIMENTS[each].full for each in SET), list(load().voice.references))
+        asked |= {each: declared(each, utterances, options.quick) for each in known}
     drafts_alone = any(c.model == "draft" for grid in asked.values() for c in grid.conditions)
     alone = not drafts_alone or load().voice.draft_speaks_alone
-    units = grids.in_turns(asked[each].over(seeds, options.count).for_draft(options.draft, alone) for each in names)
-    records = _do_units(units, spec, options)
-    sizes = _mean_sizes(load()) if any(record.unit.condition.swap for record in records) else None
-    for table in tables(Results(records), mean_size=sizes):
-        print(table.markdown(), end="\n\n")
+    _measure(in_turns(asked[each].over(seeds, options.count).for_draft(options.draft, alone) for each in names), spec, options)
     if find_spec("explorers"):  # which draw reports, and are not installed with the library
         print(f"All of it on one page: python -m pcg report {options.results}", file=sys.stderr)
 
 
 def list_grids() -> None:
     """List the experiments."""
-    from pcg.experiments.grids import APART, COUNTS, TITLES
+    from pcg.experiments.grids import EXPERIMENTS, SET
 
-    for name, title in TITLES.items():
-        full, few = COUNTS[name]
-        print(f"{name:12}{title}; {full} utterances, {few} with --quick" + (f"; not in {ALL}" if name in APART else ""))
+    for name, (title, _, full, few) in EXPERIMENTS.items():
+        print(f"{name:12}{title}; {full} utterances, {few} with --quick" + ("" if name in SET else f"; not in {ALL}"))
 
 
-@with_options(SIMILARITY, JUDGING, MODEL, FOLDER, WORKERS, JSON)
+@with_options(JUDGING, MODEL, FOLDER, WORKERS)
 def swap(
     options: SimpleNamespace,
-    theta: Annotated[str, typer.Option(help="of the groups, with commas between")] = SWAP_THETAS,
+    theta: Annotated[str, typer.Option(help="of the groups, with commas between")] = "0.6,0.5,0.4,0.3",
     sentences: Annotated[int, typer.Option(help="how many are said; voices take turns", min=1)] = 40,
 ) -> None:
-    """Put members of a group in each other's place, and measure the cost (PCG Table 2)."""
-    from pcg.analysis.swap import same_size_theta
-    from pcg.experiments.grids import ar, offline_utterances, swapped
-    from pcg.experiments.results import Results
-    from pcg.experiments.tables import tables
-    from pcg.experiments.unit import Unit
+    """Put members of a group in each other's place, and any codes as a control, and measure the cost (PCG Table 2)."""
+    from pcg.analysis.swap import REPLACEMENTS
+    from pcg.experiments.grids import Grid, ar, offline_utterances, swapped
 
-    thetas, similarity = read_thetas(theta), read_settings(options).similarity
-    spec, synthesizer = _worker_spec(options), load_synthesizer(options)
-    conditions = [ar()]
-    for each in thetas:
-        conditions += [swapped(each, similarity), swapped(each, similarity, "random")]
-        if similarity != "mel":
-            try:
-                conditions.append(swapped(same_size_theta(synthesizer.library, each, "mel", similarity), "mel"))
-            except InputError:
-                print(f"No Mel groups of this voice are as large as its groups at theta {each:g}.", file=sys.stderr)
-    utterances = offline_utterances(sentences, list(synthesizer.voice.references))
-    units = [Unit(utterance, condition, 0) for utterance in utterances for condition in conditions]
-    made = tables(Results(_do_units(units, spec, options)), mean_size=_mean_sizes(synthesizer))
-    (table,) = [table for table in made if table.name == "swap"]
-    print(table.markdown())
-    if options.json:
-        print(json.dumps({"model": options.model, "similarity": similarity, "table": table.as_dict()}))
+    conditions = [ar(), *(swapped(each, replacement) for each in read_thetas(theta) for replacement in REPLACEMENTS)]
+    spec, voice = _worker_spec(options), load_synthesizer(options).voice
+    utterances = offline_utterances(sentences, list(voice.references))
+    _measure(Grid("swap", tuple(conditions), tuple(utterances), (0,)).units(), spec, options, ("swap",))
 
 
-@with_options({"model": (str, None, "report this one, with sounds and group sizes")}, JUDGING,
+@with_options({"model": (str, None, "report this one, with sounds")}, JUDGING,
               {name: MODEL[name] for name in ("draft", "device", "precision")})  # fmt: skip
 def report(
     options: SimpleNamespace,
@@ -165,28 +123,33 @@ def report(
 
     if not (pack or markdown or find_spec("explorers")):
         raise PCGError("Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.")
-    if markdown is not None:
-        _fill_document(results, markdown)
-        return
-    records = _records(results)
+    store = Store(results)
+    if not store.exists:
+        raise InputError("results", str(results), "a folder that experiment run or swap has filled")
+    records = store.all()
     if pack:
-        print(f"{Store(results).pack()}: {counted(len(records), 'unit')}")
+        print(f"{store.pack()}: {counted(len(records), 'unit')}")
+        return
+    spec = _worker_spec(options) if options.model else None
+    voices = {str(record.context["voice"]): str(record.context["model"]) for record in records}
+    if spec is None and len(voices) > 1:
+        names = ", ".join(sorted(set(voices.values())))
+        allowed = f"given, with judge and device: there are results of several voices or judges ({names})"
+        raise InputError("model", None, allowed)
+    if spec and spec.voice_id not in voices:
+        raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
+    if markdown:
+        _fill_document(records, results.resolve(), markdown)
         return
     # Only the command line, a composition root as app.py is, imports the explorers.
     from explorers.results.report import write_report
 
-    out = out or results / PAGE
-    if options.model is None:
-        _check_one_voice(records)
-        content = write_report(results, out)
-    else:
-        spec = _worker_spec(options)
-        if not any(record.context["voice"] == spec.voice_id for record in records):
-            raise InputError("model", options.model, f"one that has results with the judge {options.judge} there")
+    out, sound = out or results / PAGE, None
+    if spec:
         # Units are said again for their sounds; the judge of the results need not be here.
         worker = replace(spec, judge=type(spec).judge, dnsmos=False).load()
-        sizes = _mean_sizes(load_synthesizer(options))
-        content = write_report(results, out, sizes, lambda unit: worker.sound(unit)[:2], voice=spec.voice_id)
+        sound = lambda unit: worker.sound(unit)[:2]  # noqa: E731
+    content = write_report(results, out, sound, spec and spec.voice_id)
     made = (content["records"], "unit"), (len(content["tables"]), "table"), (len(content["figures"]), "figure")
     print(f"{out}: {', '.join(counted(*each) for each in made)}")
 
@@ -249,8 +212,8 @@ def summarise_listeners(
     print(json.dumps([asdict(each) for each in pooled]))
 
 
-def _fill_document(results: Path, document: Path) -> None:
-    """Write the tables of the units in `results` into a document, at its marks."""
+def _fill_document(records: "Sequence[Record]", folder: Path, document: Path) -> None:
+    """Write the tables of the units in `folder` into a document, at its marks."""
     from pcg.experiments.results import Results
     from pcg.experiments.tables import fill, tables
     from pcg.files import replacing
@@ -258,29 +221,11 @@ def _fill_document(results: Path, document: Path) -> None:
 
     if not document.is_file():
         raise InputError("markdown", str(document), "a document with marks: <!-- table NAME of FOLDER -->")
-    records, whole = _records(results), results.resolve()
-    _check_one_voice(records)
-    folder = whole.relative_to(PROJECT).as_posix() if whole.is_relative_to(PROJECT) else whole.as_posix()
-    filled = fill(document.read_text(encoding="utf-8"), folder, tables(Results(records)))
+    name = folder.relative_to(PROJECT).as_posix() if folder.is_relative_to(PROJECT) else folder.as_posix()
+    filled = fill(document.read_text(encoding="utf-8"), name, tables(Results(records)))
     with replacing(document) as temporary:
         temporary.write_text(filled, encoding="utf-8")
-    print(f"{document}: the tables of {folder}")
-
-
-def _records(folder: Path) -> "list[Record]":
-    from pcg.experiments.store import Store
-
-    if not (store := Store(folder)).exists:
-        raise InputError("results", str(folder), "a folder that experiment run or swap has filled")
-    return store.all()
-
-
-def _check_one_voice(records: "Sequence[Record]") -> None:
-    several = {(record.context["voice"], record.context["model"]) for record in records}
-    if len(several) > 1:
-        names = ", ".join(sorted({str(model) for _, model in several}))
-        allowed = f"given, with judge and device: there are results of several voices or judges ({names})"
-        raise InputError("model", None, allowed)
+    print(f"{document}: the tables of {name}")
 
 
 def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
@@ -291,10 +236,12 @@ def _worker_spec(options: SimpleNamespace) -> "WorkerSpec":
     return WorkerSpec(options.model, options.judge, options.device, draft=options.draft, precision=options.precision)
 
 
-def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamespace) -> "list[Record]":
-    """Do the units that the results lack, with progress on standard error, and return the records of all."""
+def _measure(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamespace, names: Sequence[str] = ()) -> None:
+    """Do the units that the results lack, with progress on standard error, and print the tables of all; names: only these."""
     from pcg.experiments import runner
+    from pcg.experiments.results import Results
     from pcg.experiments.store import Store
+    from pcg.experiments.tables import tables
 
     store = Store(options.results)
     todo, total = runner.missing(units, spec, store), len({unit.key(spec.voice_id) for unit in units})
@@ -308,8 +255,6 @@ def _do_units(units: "Sequence[Unit]", spec: "WorkerSpec", options: SimpleNamesp
         stored = total - len(runner.missing(units, spec, store))
         print(f"{stored} of {total} units are stored; the same command continues from there.", file=sys.stderr)
         raise
-    return store.records(units, spec.voice_id)
-
-
-def _mean_sizes(synthesizer: "Synthesizer") -> "MeanSize":
-    return lambda similarity, theta: synthesizer.library.neighbours(similarity).mean_size_at(theta)
+    for table in tables(Results(store.records(units, spec.voice_id))):
+        if table.name in (names or (table.name,)):
+            print(table.markdown(), end="\n\n")

@@ -1,7 +1,7 @@
 """Grids of utterances, conditions and seeds: the named ones for the papers' tables, and those of a YAML file."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -14,19 +14,12 @@ from pydantic import Field
 
 from pcg.analysis.swap import Swap
 from pcg.errors import AssetError, InputError
-from pcg.experiments.results import CONTROL
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.metrics.intelligibility import read_sentences
 from pcg.recipe import Count, Recipe
 from pcg.settings import Settings
 from pcg.text.reading import check_text
 
-THETAS = (0.5, 0.4, 0.3)
-# So far down that PCG's curve reaches the work of SSD at its usual beta.
-MAIN_THETAS = (0.4, 0.3, 0.2)
-MAIN_BETA = 0.3
-LOOKAHEADS = (1, 2, 4, 5, 6, 7, 8)
-GROUP_NAMES = {"mel": "Mel"}
 # The sections of an utterance, each with those of the file of sentences.
 SECTIONS = {
     "everyday": ("everyday",),
@@ -37,23 +30,72 @@ SECTIONS = {
 SUBSET = "test-clean"
 PROMPT_SECONDS, PROMPT_RANGE = 3.0, (2.0, 4.0)
 
-ThetaFor = Callable[[str, float], float]
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 
-# By name: what an experiment is for, how many utterances it has, and how many with `quick`.
+
+def ar() -> Condition:
+    return Condition("AR", Settings("ar"))
+
+
+def draft() -> Condition:
+    """Let the draft speak alone."""
+    return Condition("draft alone", Settings("ar"), model="draft")
+
+
+def sd() -> Condition:
+    return Condition("SD", Settings("sd"))
+
+
+def ssd(beta: float) -> Condition:
+    return Condition(f"SSD, beta {beta:g}", Settings("ssd", beta=beta))
+
+
+def pcg(theta: float) -> Condition:
+    return Condition(f"PCG, theta {theta:.3g}", Settings("pcg", theta=theta))
+
+
+def membership(k: int) -> Condition:
+    """Accept what is among the target's top k (LLaSA+)."""
+    return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
+
+
+def swapped(theta: float, replacement: str = "group") -> Condition:
+    kind = "random swap" if replacement == "random" else "swap"
+    return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, replacement=replacement))
+
+
+class Experiment(NamedTuple):
+    """A named grid: its title, its conditions, and how many utterances it has, fully and with `quick`."""
+
+    title: str
+    conditions: tuple[Condition, ...]
+    full: int
+    quick: int
+
+
+_TYPICAL = Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3")
+# So far down that PCG's curve reaches the work of SSD at its usual beta.
+_MAIN = (ar(), sd(), ssd(0.2), ssd(0.3), pcg(0.4), pcg(0.3), pcg(0.2), membership(50), _TYPICAL)
+_MORE = (*map(ssd, (0.1, 0.4, 0.6)), *map(pcg, (0.7, 0.6, 0.5, 0.25)), membership(10))
+_SWAPS = tuple(map(swapped, (0.7, 0.6, 0.5, 0.4, 0.3)))
+_CONTROLS = tuple(swapped(theta, "random") for theta in (0.5, 0.4, 0.3))
+# The voice that the model learned from, as it is and through the codec (needs the teachers, or recordings).
+_ORIGINALS = (
+    Condition("original", Settings("ar"), model="original"),
+    Condition("codec alone", Settings("ar"), model="codec"),
+)
 EXPERIMENTS = {
-    "main": ("AR, SD, SSD and PCG (PCG Table 1)", 200, 6),
-    "tradeoff": ("Words against speed (PCG Fig. 3 and Table 3; SSD Tables 1 and 3)", 50, 4),
-    "lookahead": ("Speed by lookahead (PCG Fig. 4; SSD Fig. 3)", 16, 2),
-    "swap": ("Swap test: tokens replaced within their group (PCG Table 2)", 40, 4),
-    "mspoof": ("Samplers and hierarchical decoding (MSpoofTTS Tables 1 and 2)", 80, 2),
-    "originals": ("Recordings of the same sentences, as they are and through the codec", 200, 6),
-    "paper": ("The conditions of PCG's Tables 1 to 3 in one run (500 sentences with --libritts, else 200)", 500, 4),
-}
-TITLES = {name: title for name, (title, *_) in EXPERIMENTS.items()}
-COUNTS = {name: tuple(counts) for name, (_, *counts) in EXPERIMENTS.items()}
-APART = ("originals", "paper")
-SET = tuple(name for name in EXPERIMENTS if name not in APART)
+    "main": Experiment("AR, SD, SSD and PCG (PCG Table 1)", _MAIN, 200, 6),
+    "tradeoff": Experiment(
+        "Words against speed (PCG Fig. 3; SSD Tables 1 and 3)", (draft(), *_MAIN, *_MORE), 50, 4
+    ),
+    "swap": Experiment("Swap test: tokens replaced within their group (PCG Table 2)", (ar(), *_SWAPS, *_CONTROLS), 40, 4),
+    "paper": Experiment(
+        "The conditions of PCG's Tables 1 and 2 in one run (500 sentences with --libritts, else 200)",
+        (*_ORIGINALS, draft(), *_MAIN, *_SWAPS[2:]), 500, 4,
+    ),
+}  # fmt: skip
+SET = tuple(name for name in EXPERIMENTS if name != "paper")
 
 
 @dataclass(frozen=True)
@@ -149,111 +191,12 @@ def read_grid(path: Path) -> Grid:
     return Grid(file.name, tuple(conditions), utterances, file.seeds)
 
 
-def _lookahead_name(knobs: dict[str, float]) -> str:
-    return f", lookahead {knobs['lookahead']}" if knobs else ""
-
-
-def ar() -> Condition:
-    return Condition("AR", Settings("ar"))
-
-
-def draft() -> Condition:
-    """Let the draft speak alone."""
-    return Condition("draft alone", Settings("ar"), model="draft")
-
-
-def sd(**knobs: float) -> Condition:
-    return Condition("SD" + _lookahead_name(knobs), Settings("sd", **knobs))
-
-
-def ssd(beta: float, **knobs: float) -> Condition:
-    return Condition(f"SSD, beta {beta:g}" + _lookahead_name(knobs), Settings("ssd", beta=beta, **knobs))
-
-
-def pcg(theta: float, similarity: str = "cosine", **knobs: float) -> Condition:
-    kind = f"PCG {GROUP_NAMES[similarity]}" if similarity in GROUP_NAMES else "PCG"
-    name = f"{kind}, theta {theta:.3g}" + _lookahead_name(knobs)
-    return Condition(name, Settings("pcg", theta=theta, similarity=similarity, **knobs))
-
-
-def membership(k: int) -> Condition:
-    """Accept what is among the target's top k (LLaSA+)."""
-    return Condition(f"target's top {k}", Settings("sd"), rule=f"membership:{k}")
-
-
-def swapped(theta: float, similarity: str = "cosine", replacement: str = "group") -> Condition:
-    kind = "random swap" if replacement == "random" else f"swap {GROUP_NAMES.get(similarity, similarity)}"
-    return Condition(f"{kind}, theta {theta:.3g}", Settings("ar"), swap=Swap(theta, similarity, replacement))
-
-
-def declared(name: str, utterances: Sequence[Utterance], quick: bool, theta_for: ThetaFor) -> Grid:
-    """Return the grid `name` over the first of `utterances`; `quick` takes few of them.
-
-    theta_for(similarity, theta): the theta at which the groups of `similarity` have the mean size of cosine groups at `theta`
-    (`pcg.analysis.swap.same_size_theta`). A similarity without such groups (InputError) is left out.
-    """
-    conditions, count = tuple(_conditions(name, theta_for)), COUNTS[name][quick]
-    chosen = list(utterances[:count])
-    if name == "mspoof":
-        # Half tongue twisters and half everyday sentences; any others where a kind is missing.
-        kinds = [[u for u in utterances if u.section == section] for section in ("everyday", "twisters")]
-        halves = [u for kind in kinds for u in kind[: count // 2]]
-        chosen = halves + [u for u in utterances if u not in halves][: count - len(halves)]
-    return Grid(name, conditions, tuple(chosen), (0,))
-
-
-def _conditions(name: str, theta_for: ThetaFor) -> list[Condition]:
-    main = [ar(), sd(), ssd(0.2), ssd(MAIN_BETA), *(pcg(theta) for theta in MAIN_THETAS), membership(50)]
-    main.append(Condition("typical acceptance", Settings("sd"), rule="typical:.09:.3"))
-    # The voice that the model learned from, as it is and through the codec (needs the teachers).
-    originals = [
-        Condition("original", Settings("ar"), model="original"),
-        Condition("codec alone", Settings("ar"), model="codec"),
-    ]
-    match name:
-        case "main":
-            return main
-        case "originals":
-            return originals
-        case "tradeoff":
-            more = [*(ssd(beta) for beta in (0.1, 0.4, 0.6)), *(pcg(theta) for theta in (0.7, 0.6, 0.5, 0.25))]
-            mel = [pcg(theta, "mel") for theta in _mel_thetas(theta_for)]
-            return [draft(), *main, *more, *mel, membership(10)]
-        case "lookahead":
-            conditions = [ar()]
-            for knobs in [{}, *({"lookahead": at} for at in LOOKAHEADS)]:
-                conditions += [sd(**knobs), ssd(MAIN_BETA, **knobs), *(pcg(theta, **knobs) for theta in THETAS)]
-            return conditions
-        case "swap":
-            groups = [swapped(theta) for theta in (0.7, 0.6, 0.5, 0.4, 0.3)]
-            random = [swapped(theta, replacement="random") for theta in THETAS]
-            mel = [swapped(theta, "mel") for theta in _mel_thetas(theta_for)]
-            return [ar(), *groups, *random, *mel, *(pcg(theta) for theta in THETAS)]
-        case "mspoof":
-            # The schemes of MSpoofTTS (section 3.2). RAS and EAS have a top-p of 0.8, too; the control has only that.
-            usual = Settings("ar", temperature=1.0)
-            samplers = {
-                "Original": usual.with_(top_k=50),
-                CONTROL: usual.with_(top_k=50, top_p=0.8),
-                "RAS": usual.with_(sampler="ras"),
-                "EAS": usual.with_(sampler="eas"),
-                "HierRAS": usual.with_(sampler="ras", hierarchical=True),
-                "HierEAS": usual.with_(sampler="eas", hierarchical=True),
-            }
-            return [Condition(scheme, settings) for scheme, settings in samplers.items()]
-        case "paper":
-            mel = [pcg(theta, "mel") for theta in _mel_thetas(theta_for)]
-            return [*originals, draft(), *main, *mel, *(swapped(theta) for theta in THETAS)]
-    raise InputError("experiment", name, "one of " + ", ".join(EXPERIMENTS))
-
-
-def _mel_thetas(theta_for: ThetaFor) -> list[float]:
-    """Return the thetas at which groups by sound are as large as cosine groups at THETAS, each once."""
-    equal: dict[float, None] = {}
-    for theta in THETAS:
-        with suppress(InputError):  # there are none
-            equal[Settings(theta=theta_for("mel", theta)).theta] = None
-    return list(equal)
+def declared(name: str, utterances: Sequence[Utterance], quick: bool) -> Grid:
+    """Return the grid `name` over the first of `utterances`; `quick` takes few of them."""
+    if name not in EXPERIMENTS:
+        raise InputError("experiment", name, "one of " + ", ".join(EXPERIMENTS))
+    _, conditions, full, few = EXPERIMENTS[name]
+    return Grid(name, conditions, tuple(utterances[: few if quick else full]), (0,))
 
 
 def offline_utterances(count: int, voices: Sequence[str]) -> list[Utterance]:

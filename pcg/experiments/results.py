@@ -4,22 +4,16 @@ Every figure is a quotient of sums over utterances, so one bootstrap of the sums
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from pcg.errors import InputError
-from pcg.experiments.papers import PCG_BEST_LOOKAHEAD
-from pcg.experiments.unit import RECORDED, Condition, Record, Result, Unit, Utterance
+from pcg.experiments.unit import DEFAULTS, RECORDED, Condition, Record, Result, Unit, Utterance
 from pcg.metrics.estimate import Estimate, between, resampled, share
 from pcg.settings import Settings
 
-# Plain sampling with the top-p of RAS and EAS: a control that MSpoofTTS does not have.
-CONTROL = "top-p"
-# Names of `sampler_name`, and MSpoofTTS's own.
-SCHEMES = {"truncated": "Original", CONTROL: CONTROL, "RAS": "RAS", "EAS": "EAS", "HierRAS": "HierRAS", "HierEAS": "HierEAS"}
-GROUPS = {"cosine": "cosine", "mel": "Mel"}
 # Fields of a context that may differ between two records whose times are compared.
 NOT_THE_MACHINE = ("date", "judges")
 BLOCK = 10
@@ -31,34 +25,19 @@ def identity(condition: Condition) -> str:
     return Unit(Utterance("", ""), condition, 0).key("")
 
 
-def sampler_name(settings: Settings) -> str:
-    """Return MSpoofTTS's name of the sampler; "top-p" or "truncated" for plain ones, "" for the softmax alone."""
-    if settings.sampler != "plain":
-        name = settings.sampler.upper()
-    elif 0 < settings.top_p < 1:
-        name = CONTROL
-    else:
-        name = "truncated" if settings.top_k or settings.repetition_penalty > 1 else ""
-    return f"Hier{name}" if settings.hierarchical else name
-
-
 def method(condition: Condition) -> str:
-    """Return the name of the curve that a condition is a point of: its acceptance rule, and its sampler if not plain."""
-    settings, sampler = condition.settings, sampler_name(condition.settings)
+    """Return the name of the curve that a condition is a point of: its acceptance rule, and whether it samples otherwise."""
+    settings = condition.settings
     if condition.swap:
-        random = condition.swap.replacement == "random"
-        name = "random swap" if random else f"swap {GROUPS[condition.swap.similarity]}"
+        name = "random swap" if condition.swap.replacement == "random" else "swap"
     elif condition.model != "target":
         name = condition.model
     elif condition.rule:
         name = condition.rule.partition(":")[0]
-    elif settings.verification == "block":
-        name = f"{settings.method.upper()} block"
     else:
-        name = settings.method.upper() + (f" {GROUPS[settings.similarity]}" if settings.method == "pcg" else "")
-    if sampler:
-        return sampler if name == "AR" else f"{name}, {sampler}"
-    return name
+        name = settings.method.upper() + (" block" if settings.verification == "block" else "")
+    sampled = settings.hierarchical or settings.sampling[1:] != DEFAULTS.sampling[1:]
+    return f"{name}, own sampler" if sampled else name
 
 
 def knob(condition: Condition) -> float:
@@ -94,11 +73,6 @@ COLUMNS: dict[str, Callable[[Result], float | None]] = {
     "audio": lambda r: r.audio_seconds,
     "decoding": lambda r: r.decoding_seconds,
     "wall": lambda r: r.wall_seconds,
-    # Older results have no pruned beams: each round read the drafted tokens and one more.
-    "computed": lambda r: r.rounds + r.drafted if r.computed is None else r.computed,
-    # Utterances that are too short for the detector have no spoof, and are not counted.
-    "spoof": lambda r: r.spoof or 0.0,
-    "spoofed": lambda r: r.spoof is not None,
     "distillmos": lambda r: r.distillmos or 0.0,
     "distilled": lambda r: r.distillmos is not None,
     # Over the tokens of utterances that the target read again.
@@ -106,6 +80,20 @@ COLUMNS: dict[str, Callable[[Result], float | None]] = {
     "read": lambda r: 0 if r.nats is None else len(r.tokens),
 }
 PLACES = {name: place for place, name in enumerate(COLUMNS)}
+# Figures that are one sum over another, or a mean.
+RATIOS = {
+    "wer": ("word_errors", "words"),
+    "cer": ("character_errors", "characters"),
+    # The share of utterances with more than half of the words wrong.
+    "lost": ("lost", "count"),
+    # To the reference voice; of a swap, to the utterance before it.
+    "similarity": ("similarity", "count"),
+    "dnsmos": ("dnsmos", "count"),
+    "distillmos": ("distillmos", "distilled"),
+    "nll": ("nll", "read"),
+    "acceptance_rate": ("accepted", "drafted"),
+    "mel_distance": ("mel_distance", "count"),
+}
 
 
 @lru_cache(maxsize=2**16)
@@ -144,16 +132,12 @@ class Sums:
 Statistic = Callable[..., np.ndarray]
 
 
-def ratio(above: str, below: str = "count") -> Statistic:
-    return lambda sums: sums.ratio(above, below)
-
-
 def speedup(sums: Sums, baseline: Sums, time: str = "decoding") -> np.ndarray:
     """Return pooled tokens per second of the decoding loop over those of the baseline (PCG section 3.1)."""
     return sums.ratio("tokens", time) / baseline.ratio("tokens", time)
 
 
-def tokens_per_call(sums: Sums, *_: Sums) -> np.ndarray:
+def tokens_per_call(sums: Sums) -> np.ndarray:
     """Return tokens for each call of the target."""
     return 1 + sums.ratio("accepted", "rounds")
 
@@ -185,11 +169,15 @@ class Results:
         for record in records:
             key = identity(record.unit.condition)
             self._conditions.setdefault(key, record.unit.condition)
-            self._records.setdefault(key, {})[_place_of(record.unit)] = record
+            self._records.setdefault(key, {})[_place_of(record)] = record
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         return tuple(self._conditions.values())
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for records in self._records.values() for record in records.values()]
 
     def _of(self, condition: Condition) -> dict[tuple[Utterance, int], Record]:
         return self._records.get(identity(condition), {})
@@ -201,13 +189,6 @@ class Results:
         """Return AR by the target with the sampler and temperature of `condition`, if there are records of it."""
         alone = Condition("", condition.settings.with_(method="ar", hierarchical=False, verification="token"))
         return self._conditions.get(identity(alone))
-
-    @property
-    def records(self) -> list[Record]:
-        return [record for records in self._records.values() for record in records.values()]
-
-    def where(self, wanted: Callable[[Unit], bool]) -> "Results":
-        return Results([record for record in self.records if wanted(record.unit)])
 
     def by_judge(self) -> dict[str, "Results"]:
         """Return the same records with the words of each judge who heard all of them, by name; "" is the first judge."""
@@ -239,8 +220,8 @@ class Results:
         return tuple(map(Sums, columns))
 
 
-def _place_of(unit: Unit) -> tuple[Utterance, int]:
-    return replace(unit.utterance, section=""), unit.seed
+def _place_of(record: Record) -> tuple[Utterance, int]:
+    return replace(record.unit.utterance, section=""), record.unit.seed
 
 
 def _machine(record: Record) -> dict[str, object]:
@@ -250,11 +231,11 @@ def _machine(record: Record) -> dict[str, object]:
 class Summary:
     """The figures of a condition over its `n` records; rates are fractions.
 
-    Every name in FIGURES is an attribute, computed when it is asked for; None where there is no number.
+    Every name in RATIOS and FIGURES is an attribute, computed when it is asked for; None where there is no number.
     """
 
-    def __init__(self, results: "Results", condition: Condition) -> None:
-        self.condition, self.name, self.method = condition, condition.name, method(condition)
+    def __init__(self, results: Results, condition: Condition) -> None:
+        self.results, self.condition, self.name, self.method = results, condition, condition.name, method(condition)
         self.records = results.of(condition)
         if not self.records:
             raise InputError("condition", condition.name, "one that has records")
@@ -262,22 +243,20 @@ class Summary:
         self.n, self.utterances = len(self.records), len(self.sums)
         # Whether times are those of decoding.
         self.spoken = condition.swap is None and condition.model not in RECORDED
-        self.results = results
 
     def __getattr__(self, name: str) -> object:
-        if name not in FIGURES:
+        if name not in RATIOS and name not in FIGURES:
             raise AttributeError(name)
-        setattr(self, name, FIGURES[name](self))
+        setattr(self, name, self.pooled(*RATIOS[name]) if name in RATIOS else FIGURES[name](self))
         return self.__dict__[name]
 
     def pooled(self, above: str, below: str = "count", meaningful: object = True) -> Estimate | None:
         """Return one sum over another with its interval."""
-        return estimate(ratio(above, below), self.sums) if meaningful else None
+        return estimate(lambda sums: sums.ratio(above, below), self.sums) if meaningful else None
 
-    def wer_quantile(self, share: float) -> float | None:
+    def wer_quantile(self, share: float) -> float:
         """Return the WER that this share of the utterances does not exceed."""
-        rates = self.sums["word_errors"] / np.maximum(1, self.sums["words"])
-        return float(np.quantile(rates, share)) if len(rates) else None
+        return float(np.quantile(self.sums["word_errors"] / np.maximum(1, self.sums["words"]), share))
 
     @cached_property
     def with_baseline(self) -> tuple[Sums, Sums]:
@@ -288,14 +267,13 @@ class Summary:
         return self.results.sums(self.condition, baseline, timed=True)
 
     @property
-    def over_blocks(self) -> Estimate | None:
-        """Speed over AR, with an interval over blocks of BLOCK utterances in the order in which they were said: a machine's
-        speed changes from block to block. None for fewer than three blocks."""
-        sums = self.with_baseline
-        if len(sums[0]) <= 2 * BLOCK:
-            return None
-        starts = np.arange(0, len(sums[0]), BLOCK)
-        return estimate(speedup, *(Sums(np.add.reduceat(each.columns, starts)) for each in sums))
+    def blocks(self) -> tuple[Sums, ...]:
+        """`with_baseline` by blocks of BLOCK utterances in the order in which they were said: a machine's speed changes from
+        block to block. Empty for fewer than three blocks."""
+        if self.timed <= 2 * BLOCK:
+            return tuple(Sums(sums.columns[:0]) for sums in self.with_baseline)
+        starts = np.arange(0, self.timed, BLOCK)
+        return tuple(Sums(np.add.reduceat(sums.columns, starts)) for sums in self.with_baseline)
 
     @cached_property
     def change(self) -> "Difference | None":
@@ -314,44 +292,18 @@ class Summary:
             both[1, : len(record.result.accepted_at)] += record.result.accepted_at
         return both
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the figures ready for JSON."""
-        condition = asdict(self.condition) | {"settings": self.condition.settings.as_dict()}
-        values = {name: getattr(self, name) for name in ("method", "n", "utterances", *FIGURES)}
-        figures = {name: asdict(value) if isinstance(value, Estimate) else value for name, value in values.items()}
-        return {"condition": condition} | figures
 
-
-# Figures that are one sum over another, or a mean.
-RATIOS = {
-    "wer": ("word_errors", "words"),
-    "cer": ("character_errors", "characters"),
-    # The share of utterances with more than half of the words wrong.
-    "lost": ("lost", "count"),
-    # To the reference voice; of a swap, to the utterance before it.
-    "similarity": ("similarity", "count"),
-    "dnsmos": ("dnsmos", "count"),
-    "spoof": ("spoof", "spoofed"),
-    "distillmos": ("distillmos", "distilled"),
-    "nll": ("nll", "read"),
-    "acceptance_rate": ("accepted", "drafted"),
-    "mel_distance": ("mel_distance", "count"),
-}
 FIGURES: dict[str, Callable[[Summary], object]] = {
-    **{name: lambda s, columns=columns: s.pooled(*columns) for name, columns in RATIOS.items()},
     "wer_p95": lambda s: s.wer_quantile(0.95),
     "wer_worst": lambda s: s.wer_quantile(1.0),
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),
-    "speedup_over_blocks": lambda s: s.over_blocks,
+    "speedup_over_blocks": lambda s: estimate(speedup, *s.blocks),
     "wall_speedup": lambda s: estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *s.with_baseline),
     "tokens_per_second": lambda s: float(s.sums.total.ratio("tokens", "decoding")) if s.spoken else None,
-    # Work per second of audio: of the decoding loop, and all.
+    # Seconds of the decoding loop for a second of audio.
     "lm_rtf": lambda s: s.pooled("decoding", "audio", s.spoken),
-    "rtf": lambda s: s.pooled("wall", "audio", s.spoken),
-    # Tokens that the target read for each token of the output.
-    "computed": lambda s: s.pooled("computed", "tokens", s.spoken),
     "acceptance_of_tested": lambda s: float(s.by_position[1].sum() / s.by_position[0].sum()) if s.by_position.any() else None,
     "mean_acceptance_length": lambda s: estimate(tokens_per_call, s.sums) if s.spoken else None,
     # Shares at position 1 .. lookahead: of the rounds, and of the tests there.
@@ -374,13 +326,14 @@ def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summ
         return results, []
     wanted = [*conditions, *(base for c in conditions if (base := results.baseline(c)) is not None)]
     names, keys = set(map(identity, wanted)), set(results.shared(wanted))
-    shared = results.where(lambda unit: identity(unit.condition) in names and _place_of(unit) in keys)
+    records = [r for r in results.records if identity(r.unit.condition) in names and _place_of(r) in keys]
+    shared = Results(records)
     return (shared, [Summary(shared, condition) for condition in conditions]) if keys else (results, [])
 
 
 def is_usual(row: Summary) -> bool:
-    """Return whether the row has the papers' lookahead; AR has none."""
-    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == PCG_BEST_LOOKAHEAD
+    """Return whether the row has the papers' lookahead, which is the default; AR has none."""
+    return row.condition.settings.method == "ar" or row.condition.settings.lookahead == DEFAULTS.lookahead
 
 
 def most_heard(rows: Iterable[Summary]) -> list[Summary]:
@@ -403,19 +356,24 @@ class Difference:
     def __getattr__(self, name: str) -> Estimate | None:
         if name not in RATIOS:
             raise AttributeError(name)
-        of = ratio(*RATIOS[name])
-        setattr(self, name, estimate(lambda ours, theirs: of(ours) - of(theirs), *self._pair))
+        columns = RATIOS[name]
+        setattr(self, name, estimate(lambda ours, theirs: ours.ratio(*columns) - theirs.ratio(*columns), *self._pair))
         return self.__dict__[name]
+
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """Differences of the utterances' word error rates, `[U]`."""
+        ours, theirs = (sums.ratio(*RATIOS["wer"]) for sums in self._pair)
+        return ours - theirs
 
     @cached_property
     def p(self) -> float | None:
         """Student's paired t-test on the utterances' word error rates (PCG section 4); None where all differences are equal."""
-        ours, theirs = map(ratio(*RATIOS["wer"]), self._pair)
-        if len(ours) < 2 or np.allclose(ours - theirs, (ours - theirs)[0]):
+        if len(self.rates) < 2 or np.allclose(self.rates, self.rates[0]):
             return None
-        from scipy.stats import ttest_rel
+        from scipy.stats import ttest_1samp
 
-        return float(ttest_rel(ours, theirs).pvalue)
+        return float(ttest_1samp(self.rates, 0.0).pvalue)
 
     def no_loss(self, margin: float) -> tuple[float, float] | None:
         """Test that `condition` misses less than `margin` more of the words: Student's paired t-test on the utterances' word
@@ -426,23 +384,22 @@ class Difference:
         """
         from scipy.stats import norm, ttest_1samp
 
-        ours, theirs = map(ratio(*RATIOS["wer"]), self._pair)
-        if len(ours) < 2:
+        if len(self.rates) < 2:
             return None
-        lost = ours - theirs
-        spread = float(lost.std(ddof=1)) / len(lost) ** 0.5
-        if spread == 0:
-            return (0.0 if lost[0] < margin else 1.0), 1.0
-        return float(ttest_1samp(lost, margin, alternative="less").pvalue), float(norm.cdf(margin / spread - norm.ppf(0.975)))
+        if np.allclose(self.rates, self.rates[0]):
+            return (0.0 if self.rates[0] < margin else 1.0), 1.0
+        spread = float(self.rates.std(ddof=1)) / len(self.rates) ** 0.5
+        p = float(ttest_1samp(self.rates, margin, alternative="less").pvalue)
+        return p, float(norm.cdf(margin / spread - norm.ppf(0.975)))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Adjust the p of several claims that are made together (Holm's step-down)."""
-    order, adjusted, worst = np.argsort(ps), [0.0] * len(ps), 0.0
-    for place, index in enumerate(order):
-        worst = max(worst, min(1.0, (len(ps) - place) * ps[index]))
-        adjusted[index] = worst
-    return adjusted
+    order = np.argsort(ps)
+    steps = np.minimum(1.0, np.arange(len(ps), 0, -1) * np.asarray(ps)[order])
+    adjusted = np.empty(len(ps))
+    adjusted[order] = np.maximum.accumulate(steps)
+    return adjusted.tolist()
 
 
 def nearest(results: Results, name: str, point: Condition) -> Difference | None:
@@ -465,10 +422,10 @@ def pareto(summaries: Sequence[Summary], prices: Sequence[str] = ("wer",)) -> li
         prices: figures of a Summary of which less is better.
     """
     known = [s for s in summaries if s.speedup and all(getattr(s, name) for name in prices)]
-    costs = [(-s.speedup.value, *(getattr(s, name).value for name in prices)) for s in known]
-    ranked = sorted(zip(costs, known, strict=True), key=lambda each: each[0])
-    beaten = [any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, _ in ranked) for b, _ in ranked]
-    return [s for (_, s), is_beaten in zip(ranked, beaten, strict=True) if not is_beaten][::-1]
+    known.sort(key=lambda s: s.speedup.value)
+    costs = np.array([(-s.speedup.value, *(getattr(s, name).value for name in prices)) for s in known])
+    beaten = [any((costs <= own).all(1) & (costs < own).any(1)) for own in costs]
+    return [s for s, is_beaten in zip(known, beaten, strict=True) if not is_beaten]
 
 
 def curve(results: Results, name: str, like: Condition) -> list[Condition]:
@@ -476,7 +433,7 @@ def curve(results: Results, name: str, like: Condition) -> list[Condition]:
 
     SD is where the curves of SSD (beta 0) and PCG (theta 1) begin.
     """
-    free = {"method", "theta", "beta", "similarity", "seed"}
+    free = {"method", "theta", "beta", "seed"}
     fields = [field for field in Settings.model_fields if field not in free]
     shared = [
         c
@@ -485,22 +442,3 @@ def curve(results: Results, name: str, like: Condition) -> list[Condition]:
     ]
     begins = [c for c in shared if method(c).partition(",")[0] == "SD"] if name.startswith(("SSD", "PCG")) else []
     return begins + sorted((c for c in shared if method(c) == name), key=knob)
-
-
-def lookaheads_by_knob(summaries: Sequence[Summary], name: str) -> list[dict[int, Summary]]:
-    """Return the summaries of one method by lookahead: a dict for each of its knobs, the strictest first."""
-    by_knob: dict[Condition, dict[int, Summary]] = {}
-    for row in summaries:
-        if row.method == name and row.speedup:
-            settings = row.condition.settings
-            family = Condition("", settings.with_(lookahead=1, seed=0), row.condition.model, row.condition.rule)
-            by_knob.setdefault(family, {})[settings.lookahead] = row
-    return [dict(sorted(by_knob[family].items())) for family in sorted(by_knob, key=knob)]
-
-
-def schemes(results: Results) -> dict[str, Condition]:
-    """Return the conditions of MSpoofTTS by its names: AR by each sampler at its temperature and top-k."""
-    alone = [c for c in results.conditions if c.settings.method == "ar" and c.model == "target" and not c.swap]
-    theirs = [c for c in alone if c.settings.temperature == 1 and (c.settings.sampler != "plain" or c.settings.top_k == 50)]
-    by_name = {SCHEMES[sampler_name(c.settings)]: c for c in theirs if sampler_name(c.settings) in SCHEMES}
-    return {name: by_name[name] for name in SCHEMES.values() if name in by_name}

@@ -4,12 +4,10 @@ import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pcg.cluster import cluster
@@ -68,28 +66,6 @@ def missing(units: Sequence[Unit], spec: "WorkerSpec", store: Store) -> list[Uni
         by_key.setdefault(unit.key(spec.voice_id), unit)
     known = store.known(by_key)
     return [unit for key, unit in by_key.items() if key not in known]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
-
-    done: int
-    total: int
-    seconds_left: float | None
-
-
-def with_progress(records: Iterator[Record], total: int, known: int = 0) -> Iterator[Progress]:
-    """Yield the progress of a run over `total` units, of which `known` were in the store, after each of `records`.
-
-    Time counts from the first record on: loading and compiling come before it, once.
-    """
-    with closing(records):  # type: ignore[type-var]
-        for fresh, _ in enumerate(records, start=1):
-            if fresh == 1:
-                begun = perf_counter()
-            left = total - known - fresh
-            yield Progress(known + fresh, total, left * (perf_counter() - begun) / (fresh - 1) if fresh > 1 else None)
 
 
 def _side_by_side(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:

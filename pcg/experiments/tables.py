@@ -3,18 +3,14 @@
 `tables` makes all of them; `fill` writes them between the marks of a markdown document.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from pcg.errors import InputError
-from pcg.experiments import papers
-from pcg.experiments.claims import TWISTERS, claims
-from pcg.experiments.papers import DIFFERS, PCG_SSD_BETA, Quoted
+from pcg.experiments.papers import DIFFERS, PCG_SSD_BETA, PCG_TABLE_1, PCG_TABLE_2, SSD_TABLE_1, SSD_TABLE_3, Quoted, claims
 from pcg.experiments.results import (
     BLOCK,
-    CONTROL,
     Difference,
     Results,
     Summary,
@@ -23,30 +19,20 @@ from pcg.experiments.results import (
     identity,
     is_usual,
     knob,
-    lookaheads_by_knob,
     most_heard,
     nearest,
     pareto,
-    sampler_name,
-    schemes,
     summarise,
 )
-from pcg.experiments.unit import DEFAULTS, Result
-from pcg.metrics.estimate import Estimate, share
+from pcg.experiments.unit import DEFAULTS
+from pcg.metrics.estimate import Estimate
 
 Cell = str | int | float | Estimate | None
-MeanSize = Callable[[str, float], float]
 MISSING = "-"
 BRACKETS = "Brackets: 95 % bootstrap interval over utterances."
 RUN = "python -m pcg experiment run"
-METHODS = ("SD", "SSD", "PCG cosine", "PCG Mel", "membership", "typical")
-SWAPS = {
-    "swap cosine": "cosine group",
-    "swap Mel": "Mel group",
-    "random swap": "any code (control)",
-}
-# Most words of the reference, by the name of the length.
-LENGTHS = {"one": 1, "two": 2, "three to five": 5, "six to ten": 10, "more": math.inf}
+METHODS = ("SD", "SSD", "PCG", "membership", "typical")
+SWAPS = {"swap": "cosine group", "random swap": "any code (control)"}
 # A loss above this many points was stated beforehand as one that matters.
 MARGIN = 0.02
 # One-sided, as of an interval of 95 %.
@@ -97,17 +83,16 @@ def change(title: str, name: str, digits: int = 1, scale: float = 100, **options
     return Column(title, digits, scale, value=lambda row: row.change and getattr(row.change, name), **options)
 
 
-def paper(title: str, name: str, quoted: Callable[[Summary], Quoted | None]) -> Column:
-    """Make a column of the paper's number, with its spread as the paper prints it. quoted: the paper's row, if it has one."""
+def papers_columns(titles: dict[str, str], quoted: Callable[[Summary], Quoted | None]) -> tuple[Column, ...]:
+    """Make columns of the paper's numbers, with the spread that it prints. quoted: the paper's row, if it has one."""
 
-    def cell(row: Summary) -> Cell:
-        theirs = quoted(row)
-        if theirs is None or name not in theirs.values:
-            return None
-        value, spread = theirs.values[name], theirs.spread.get(name)
-        return f"{value:g}{'x' if name == 'speedup' else ''}" if spread is None else f"{value:g} ± {spread:g}"
+    def cell(row: Summary, name: str) -> Cell:
+        number = (quoted(row) or {}).get(name)
+        if isinstance(number, tuple):
+            return "{:g} ± {:g}".format(*number)
+        return None if number is None else f"{number:g}{'x' if name == 'speedup' else ''}"
 
-    return Column(f"paper: {title}", value=cell)
+    return tuple(Column(f"paper: {title}", value=lambda row, name=name: cell(row, name)) for title, name in titles.items())
 
 
 def by_position(title: str, name: str) -> Column:
@@ -116,14 +101,33 @@ def by_position(title: str, name: str) -> Column:
 
 
 def _pcg_table_1(row: Summary) -> Quoted | None:
-    named = "PCG" if row.method == "PCG cosine" and row.condition.settings.theta == DEFAULTS.theta else row.method
-    return None if named == "SSD" and row.condition.settings.beta != PCG_SSD_BETA else papers.PCG_TABLE_1.get(named)
+    settings = row.condition.settings
+    usual = {"SSD": settings.beta == PCG_SSD_BETA, "PCG": settings.theta == DEFAULTS.theta}.get(row.method, True)
+    return PCG_TABLE_1.get(row.method) if usual else None
 
 
 def _ssd_tables(row: Summary) -> Quoted | None:
-    if row.method in ("draft", "AR"):
-        return papers.SSD_TABLE_1[row.method]
-    return papers.SSD_TABLE_3.get(0.0 if row.method == "SD" else row.condition.settings.beta)
+    beta = 0.0 if row.method == "SD" else row.condition.settings.beta
+    return SSD_TABLE_1.get(row.method) or SSD_TABLE_3.get(beta)
+
+
+def _loss(row: Summary, family: Sequence[Summary]) -> Cell:
+    """Tell whether a loss above MARGIN is ruled out, p adjusted for all of `family` (Holm)."""
+    if row.change is None:
+        return None
+    results = row.results
+    bases = {identity(each.condition): (each.condition, results.baseline(each.condition)) for each in family}
+    tests = {
+        name: Difference(results, condition, base).no_loss(MARGIN)
+        for name, (condition, base) in bases.items()
+        if base and identity(base) != name
+    }
+    if None in tests.values():
+        return None
+    adjusted = dict(zip(tests, holm([p for p, _ in tests.values()]), strict=True))
+    p, power = adjusted[identity(row.condition)], tests[identity(row.condition)][1]
+    shown = f"p {p:.3f}" if p >= 0.001 else "p < 0.001"
+    return f"{'' if p < LEVEL else 'not '}ruled out, {shown}, power {100 * power:.0f} %"
 
 
 SETTING = Column("setting", words=True, value=lambda row: row.name)
@@ -131,43 +135,18 @@ N, SPEEDUP = of("n", "utterances"), of("speed-up", "speedup", 2, suffix="x")
 BLOCKS = of(f"speed-up, over blocks of {BLOCK}", "speedup_over_blocks", 2, suffix="x")
 CALLS = of("tokens per target call", "mean_acceptance_length", 2)
 TESTED = of("accepted of tested %", "acceptance_of_tested", 0, 100)
-DRAFTED = of("accepted of drafted %", "acceptance_rate", 1, 100)
-BY_POSITION = (by_position("by position %", "acceptance"), by_position("by position, if tested %", "conditional"))
 WER, CER = of("WER %", "wer", 1, 100, by_judge=True), of("CER %", "cer", 1, 100)
-LOST = of("more than half wrong %", "lost", 1, 100)
-TAIL = of("WER % of the worst 5 %, from", "wer_p95", 0, 100), of("worst WER %", "wer_worst", 0, 100)
-WER_CHANGE, P = change("WER, points", "wer", by_judge=True), change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
-SPEAKER, DNSMOS, SPOOF = of("speaker", "similarity", 3), of("DNSMOS", "dnsmos", 2), of("spoof %", "spoof", 1, 100)
-MOS = of("DistillMOS", "distillmos", 2), DNSMOS
-NLL, NLL_CHANGE = of("NLL, nats", "nll", 2), change("NLL to AR, nats", "nll", 2, 1)
+TAIL = (
+    of("more than half wrong %", "lost", 1, 100),
+    of("WER % of the worst 5 %, from", "wer_p95", 0, 100),
+    of("worst WER %", "wer_worst", 0, 100),
+)
+WER_CHANGE = change("WER, points", "wer", by_judge=True)
+SPEAKER, DISTILLED, DNSMOS = of("speaker", "similarity", 3), of("DistillMOS", "distillmos", 2), of("DNSMOS", "dnsmos", 2)
+NLL_CHANGE = change("NLL to AR, nats", "nll", 2, 1)
 LIMIT = of("at the limit %", "hit_limit", 1, 100)
 PCG_NAMES = {"speed-up": "speedup", "WER %": "wer", "CER %": "cer", "speaker": "similarity", "MOS": "mos"}
-PCG_PAPER = tuple(paper(title, name, _pcg_table_1) for title, name in PCG_NAMES.items())
 SSD_NAMES = {"WER %": "wer", "NMOS": "mos", "speaker": "similarity", "LM-RTF": "lm_rtf"}
-SSD_PAPER = tuple(paper(title, name, _ssd_tables) for title, name in SSD_NAMES.items())
-
-
-def ruled_out(family: Sequence[Summary]) -> Column:
-    """Make the column that tells whether a loss above MARGIN is ruled out, p adjusted for all of `family` (Holm)."""
-
-    def cell(row: Summary) -> Cell:
-        if row.change is None:
-            return None
-        results = row.results
-        bases = {identity(each.condition): (each.condition, results.baseline(each.condition)) for each in family}
-        tests = {
-            name: Difference(results, condition, base).no_loss(MARGIN)
-            for name, (condition, base) in bases.items()
-            if base and identity(base) != name
-        }
-        if None in tests.values():
-            return None
-        adjusted = dict(zip(tests, holm([p for p, _ in tests.values()]), strict=True))
-        p, power = adjusted[identity(row.condition)], tests[identity(row.condition)][1]
-        shown = f"p {p:.3f}" if p >= 0.001 else "p < 0.001"
-        return f"{'' if p < LEVEL else 'not '}ruled out, {shown}, power {100 * power:.0f} %"
-
-    return Column(f"a loss above {100 * MARGIN:g} points", words=True, by_judge=True, value=cell)
 
 
 @dataclass(frozen=True)
@@ -227,17 +206,17 @@ def pivot(
     return Table(name, title, tuple(wide[i][0] for i in kept), made, f"{BRACKETS} {note}".strip(), f"{RUN} {command}")
 
 
-def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_size: MeanSize | None = None) -> list[Table]:
-    """Return all tables that have rows. mean_size(similarity, theta): the mean group size over tokens, where it is known."""
+def tables(results: Results, summaries: Sequence[Summary] | None = None) -> list[Table]:
+    """Return all tables that have rows."""
     summaries = summarise(results) if summaries is None else summaries
     usual = [s for s in summaries if s.condition.swap is None and is_usual(s)]
     family = most_heard(by_method(usual, ("AR", *METHODS)))
-    lookaheads = [rows for name in ("SD", "SSD", "PCG cosine") for rows in lookaheads_by_knob(summaries, name) if len(rows) > 1]
+    ruled_out = Column(f"a loss above {100 * MARGIN:g} points", words=True, by_judge=True, value=lambda row: _loss(row, family))
     made = [
         _claims(results, summaries),
         pivot(
             "overview", "Speed, acceptance and words", results, family,
-            (SETTING, N, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, MOS[0], WER, WER_CHANGE, ruled_out(family)),
+            (SETTING, N, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, DISTILLED, WER, WER_CHANGE, ruled_out),
             "Speed-up: tokens per second of the decoding loop over AR. NLL: -log of a token's probability under the target. "
             "Points: less AR on the same utterances. p: one-sided paired t-test against the margin that was stated beforehand, "
             "adjusted for all rows (Holm), at 2.5 %; power: how often it would tell so if there were no difference.",
@@ -245,32 +224,28 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None, mean_si
         pivot(
             "main", "Words, speaker, sound and speed (PCG Table 1)", results,
             most_heard(by_method(usual, ("original", "codec", "draft", "AR", *METHODS))),
-            (SETTING, N, SPEEDUP, WER, LOST, *TAIL, CER, SPEAKER, *MOS, SPOOF, *PCG_PAPER), DIFFERS["main"],
+            (SETTING, N, SPEEDUP, WER, *TAIL, CER, SPEAKER, DISTILLED, DNSMOS, *papers_columns(PCG_NAMES, _pcg_table_1)),
+            DIFFERS["main"],
         ),
-        _failures_by_length(results, usual),
         _tradeoff(results, usual),
         _equal_work(results, usual),
-        _swap(results, summaries, mean_size),
+        _swap(results, summaries),
         pivot(
             "ssd", "The tolerance of SSD (SSD Tables 1 and 3)", results, by_method(usual, ("draft", "AR", "SD", "SSD")),
-            (SETTING, N, SPEEDUP, CALLS, WER, DNSMOS, SPEAKER, of("LM-RTF", "lm_rtf", 3), *SSD_PAPER),
+            (SETTING, N, SPEEDUP, CALLS, WER, DNSMOS, SPEAKER, of("LM-RTF", "lm_rtf", 3),
+             *papers_columns(SSD_NAMES, _ssd_tables)),
             DIFFERS["ssd"], "tradeoff",
         ),
         pivot(
-            "lookahead", "Speed by lookahead (PCG Fig. 4, SSD Fig. 3)", results,
-            [row for rows in lookaheads for row in rows.values()],
-            (SETTING, Column("lookahead", value=lambda row: row.condition.settings.lookahead), N, SPEEDUP, CALLS),
-            DIFFERS["lookahead"], "lookahead",
-        ),
-        pivot(
             "acceptance", "Acceptance", results, [s for s in most_heard(usual) if s.acceptance_rate],
-            (SETTING, N, DRAFTED, TESTED, CALLS, *BY_POSITION, of("trials per rejection", "trials_per_rejection", 2), LIMIT),
+            (SETTING, N, of("accepted of drafted %", "acceptance_rate", 1, 100), TESTED, CALLS,
+             by_position("by position %", "acceptance"), by_position("by position, if tested %", "conditional"),
+             of("trials per rejection", "trials_per_rejection", 2), LIMIT),
             f"By position: share of rounds that accepted there; if tested: share of the tests there. {DIFFERS['acceptance']}",
         ),
-        *(_samplers(results, twisters) for twisters in (False, True)),
         pivot(
             "conditions", "Every setting", results, summaries,
-            (SETTING, N, WER, LOST, CER, SPEAKER, DNSMOS, SPOOF, SPEEDUP, of("text to audio", "wall_speedup", 2, suffix="x"),
+            (SETTING, N, WER, TAIL[0], CER, SPEAKER, DNSMOS, SPEEDUP, of("text to audio", "wall_speedup", 2, suffix="x"),
              of("tokens/s", "tokens_per_second"), LIMIT),
             "Rows of different n are not to be compared.", "all", together=False,
         ),
@@ -292,51 +267,32 @@ def _claims(results: Results, summaries: Sequence[Summary]) -> Table:
     return Table("claims", "The papers' claims", (*columns, Column("n")), tuple(rows), DIFFERS["claims"], f"{RUN} all")
 
 
-def _failures_by_length(results: Results, usual: Sequence[Summary]) -> Table:
-    """Count the failures of each setting by the words of the reference; no rows where all references have one length."""
-    shared, shown = alike(results, most_heard(by_method(usual, ("AR", *METHODS))))
-    rows: list[tuple[Cell, ...]] = []
-    for row in shown:
-        by_length: dict[str, list[Result]] = {name: [] for name in LENGTHS}
-        for record in shared.of(row.condition):
-            length = next(name for name, most in LENGTHS.items() if record.result.words[1] <= most)
-            by_length[length].append(record.result)
-        for length, said in by_length.items():
-            lost = sum(2 * each.words[0] > each.words[1] for each in said)
-            cut, empty = sum(each.hit_limit for each in said), sum(not each.heard.strip() for each in said)
-            if said:
-                rows.append((row.name, length, len(said), *(share(count, len(said)) for count in (lost, cut, empty))))
-    columns = (SETTING, Column("words", words=True), Column("n"), LOST, LIMIT, Column("empty %", 1, 100))
-    several = len({length for _, length, *_ in rows}) > 1
-    note = "Brackets: Wilson's 95 % interval. At the limit: cut by the longest length. Empty: the judge heard no word."
-    return Table("lengths", "Failures by length", columns, tuple(rows) if several else (), note, f"{RUN} main")
-
-
 def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:
     """Compare every rule at every setting, by speed, and mark the Pareto front."""
-    _, shown = alike(results, [s for s in usual if s.speedup and not sampler_name(s.condition.settings)])
+    _, shown = alike(results, [s for s in usual if s.speedup])
     prices = ("wer", "nll") if all(s.nll for s in shown) else ("wer",)
     front = {row.name for row in pareto(shown, prices)}
     order = sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0)
     best = Column("best here", words=True, value=lambda row: "best" if row.name in front else "")
+    p = change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
     note = (
         "Points: less AR on the same utterances; p: Student's paired t-test. NLL: -log of a token's probability under the "
         "target. Best: no other is as fast with as few word errors and as likely a text."
     )
-    columns = (SETTING, N, SPEEDUP, CALLS, NLL, WER, WER_CHANGE, P, best)
+    columns = (SETTING, N, SPEEDUP, CALLS, of("NLL, nats", "nll", 2), WER, WER_CHANGE, p, best)
     return pivot("tradeoff", "Words against speed, every rule and setting", results, order, columns, note, "tradeoff")
 
 
 def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
-    """Compare PCG with cosine groups and every other rule at the setting of nearest work."""
+    """Compare PCG and every other rule at the setting of nearest work."""
     judges = results.by_judge()
     less, p = Column("PCG less it, points", 1, 100, signed=True), Column("p", 3, least=0.001)
     words = [column.by(judge) for judge in judges for column in (less, p)]
     columns = (SETTING, N, CALLS, Column("PCG of nearest work", words=True),
                Column("its tokens per call", 2), *words, Column("NLL of PCG less its, nats", 2, signed=True))  # fmt: skip
     rows = []
-    for row in by_method(usual, ("SSD", "PCG Mel", "membership", "typical")):
-        near = {judge: nearest(of, "PCG cosine", row.condition) for judge, of in judges.items()}
+    for row in by_method(usual, ("SSD", "membership", "typical")):
+        near = {judge: nearest(of, "PCG", row.condition) for judge, of in judges.items()}
         if near[""] is not None:
             calls = [Summary(results, c).mean_acceptance_length for c in (row.condition, near[""].condition)]
             lost = [cell for each in near.values() for cell in (each.wer, each.p)]
@@ -345,44 +301,19 @@ def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
     return Table("work", "PCG and the other rules at equal work", columns, tuple(rows), note, f"{RUN} tradeoff")
 
 
-def _swap(results: Results, summaries: Sequence[Summary], mean_size: MeanSize | None) -> Table:
+def _swap(results: Results, summaries: Sequence[Summary]) -> Table:
     """PCG Table 2, with random codes at the same places as the control."""
     swaps = sorted((s for s in summaries if s.condition.swap), key=lambda s: ([*SWAPS].index(s.method), knob(s.condition)))
-    size = Column("mean |G|", 1, value=lambda r: mean_size and mean_size(r.condition.swap.similarity, r.condition.swap.theta))
     columns = (
         Column("replaced by", words=True, value=lambda row: SWAPS[row.method]),
-        Column("theta", 3, value=lambda row: row.condition.swap.theta), size, of("swapped %", "swapped", 1, 100), N, WER_CHANGE,
-        change("CER, points", "cer"), of("speaker, to before", "similarity", 3), change("DistillMOS", "distillmos", 2, 1),
-        change("DNSMOS", "dnsmos", 2, 1),
+        Column("theta", 3, value=lambda row: row.condition.swap.theta),
+        of("swapped %", "swapped", 1, 100), N, WER_CHANGE, change("CER, points", "cer"),
+        of("speaker, to before", "similarity", 3), change("DistillMOS", "distillmos", 2, 1), change("DNSMOS", "dnsmos", 2, 1),
         of("mel distance, dB", "mel_distance", 1),
     )  # fmt: skip
-    theirs = [f"{q.values['swapped']:g} % swapped: {100 * q.values['wer']:+.1f} points" for q in papers.PCG_TABLE_2[1:]]
-    note = f"Differences to the same utterances before the swap. The paper: {'; '.join(theirs)}. {DIFFERS['swap']}"
+    theirs = "; ".join(f"{share:g} % swapped: {points:+.1f} points" for share, points in PCG_TABLE_2.values() if share)
+    note = f"Differences to the same utterances before the swap. The paper: {theirs}. {DIFFERS['swap']}"
     return pivot("swap", "Members of a group in each other's place (PCG Table 2)", results, swaps, columns, note, "swap")
-
-
-def _samplers(results: Results, twisters: bool) -> Table:
-    """MSpoofTTS Tables 1 (all sentences but tongue twisters) and 2 (tongue twisters)."""
-    inside = results.where(lambda unit: (unit.utterance.section == TWISTERS) == twisters)
-    names = {identity(condition): name for name, condition in schemes(inside).items()}
-    theirs = papers.MSPOOF_TABLE_2 if twisters else papers.MSPOOF_TABLE_1_LIBRISPEECH
-    quoted = (("WER", "wer"), ("NISQA", "nisqa"), ("MOSNet", "mosnet"), ("SIM", "similarity"))
-    columns = (
-        Column("method", words=True, value=lambda row: names[identity(row.condition)]), N, WER, SPEAKER, DNSMOS,
-        of("computed", "computed", 2), of("RTF", "rtf", 2), SPOOF,
-        *(paper(*pair, lambda row: theirs.get(names[identity(row.condition)])) for pair in quoted),
-    )  # fmt: skip
-    note = (
-        "Computed: tokens that the target read for each token of the output, pruned beams included. Spoof: 1 - P(real) by M50; "
-        f"HierRAS and HierEAS choose by these detectors. {CONTROL}: Original with the top-p of RAS and EAS, a control of ours. "
-        f"{DIFFERS['sampling']}"
-    )
-    name, title = (
-        ("twisters", "Samplers on tongue twisters (MSpoofTTS Table 2)")
-        if twisters
-        else ("sampling", "Samplers (MSpoofTTS Table 1)")
-    )
-    return pivot(name, title, inside, [Summary(inside, c) for c in schemes(inside).values()], columns, note, "mspoof")
 
 
 MARKED = re.compile(r"(<!-- table (\S+) of (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -11,9 +11,9 @@ import pytest
 from fake_worker import AR, FakeSpec, result_of, units_of
 
 from pcg.errors import InputError, PCGError
-from pcg.experiments.runner import Progress, missing, run, with_progress
+from pcg.experiments.runner import missing, run
 from pcg.experiments.store import Store
-from pcg.experiments.unit import Record, Unit
+from pcg.experiments.unit import Unit
 
 UNITS = units_of(5, 2)
 
@@ -110,19 +110,3 @@ def test_a_bad_number_of_processes_is_refused(tmp_path: Path) -> None:
     for processes in (0, 1.5, True):
         with pytest.raises(InputError, match="processes"):
             list(run(UNITS, spec(tmp_path), Store(tmp_path), processes))
-
-
-def test_progress_tells_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((100.0, 103.0, 106.0))
-    monkeypatch.setattr("pcg.experiments.runner.perf_counter", lambda: next(times))
-    records = iter([Record(unit, result_of(unit), {}) for unit in UNITS[:3]])
-    told = list(with_progress((r for r in records), 10, known=2))
-    assert told == [Progress(3, 10, None), Progress(4, 10, 18.0), Progress(5, 10, 15.0)]
-
-
-def test_closing_the_progress_closes_the_run(tmp_path: Path) -> None:
-    records = run(UNITS, spec(tmp_path), Store(tmp_path))
-    shown = with_progress(records, len(UNITS))
-    next(shown)
-    shown.close()
-    assert list(records) == []
