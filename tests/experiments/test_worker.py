@@ -178,17 +178,12 @@ def test_who_speaks_and_who_judges_is_known_by_content(spec: WorkerSpec, tmp_pat
     assert copy.voice_id == spec.voice_id == replace(copy, cache=None).voice_id
     (folder / "MODEL_CARD.md").write_text("a card")
     (folder / "atlas-1.safetensors").write_bytes(b"a map")
-    shutil.copytree(folder / "draft", folder / "draft-other")
     assert replace(copy).voice_id == spec.voice_id
     others = {replace(spec, judge="whisper").voice_id, replace(spec, dnsmos=True).voice_id}
-    others.add(replace(spec, device="cuda").voice_id)
+    others |= {replace(spec, device="cuda").voice_id, replace(spec, draft=str(folder / "draft")).voice_id}
     weights = folder / "draft" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")
-    others.add(replace(copy).voice_id)
-    others.add(replace(copy, draft="other").voice_id)
-    weights = folder / "draft-other" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")
-    others.add(replace(copy, draft="other").voice_id)
+    others |= {replace(copy).voice_id, replace(spec, draft=str(folder / "draft")).voice_id}
     assert len(others | {spec.voice_id}) == 7
 
 
