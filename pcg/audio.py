@@ -95,8 +95,8 @@ def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int
 
 
 def _mixed(file: soundfile.SoundFile, frames: int, mix: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
-    """One channel of at most `frames` samples, its energy, and that of the first channel. Block by block: a small file can
-    unpack to very many channels of silence."""
+    """Return one channel of at most `frames` samples, its energy, and that of the first channel. Block by block: a small file
+    can unpack to very many channels of silence."""
     mono, count, energies = np.zeros(min(frames, file.frames), np.float32), 0, np.zeros(2)
     for block in file.blocks(max(1, BLOCK_SAMPLES // file.channels), frames=len(mono), dtype="float32", always_2d=True):
         part = mono[count : count + len(block)]
@@ -175,7 +175,7 @@ def raised(samples: np.ndarray, sample_rate: int) -> np.ndarray:
 
 
 def frame_levels(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """The RMS of each whole frame of 10 ms, without its constant part."""
+    """Return the RMS of each whole frame of 10 ms, without its constant part."""
     frame = sample_rate // FRAMES_A_SECOND
     return samples[: len(samples) // frame * frame].reshape(-1, frame).std(axis=1)
 

@@ -80,7 +80,7 @@ def sweep(folder: Path) -> None:
 
 
 def _computer() -> str:
-    """A short name for this computer: containers may share a folder, and number their processes alike."""
+    """Return a short name for this computer: containers may share a folder, and number their processes alike."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
@@ -103,7 +103,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Map
 
 
 def read_yaml(field: str, path: Path) -> object:
-    """What the YAML file `path` holds; `field` is what errors call it."""
+    """Read the YAML file `path`; `field` is what errors call it."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -126,7 +126,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def renew_checksums(path: Path) -> None:
-    """Where a list covers `path`, a file or a part of a published folder, bring its lines for that up to date alone."""
+    """Bring the lines for `path`, a file or a part of a published folder, up to date in the list that covers it, if any."""
     if covered := _covered(path):
         root, part, listed = covered
         folders = {PurePosixPath(name).parent for name in listed}
@@ -152,8 +152,8 @@ def check_checksums(path: Path) -> None:
 
 
 def _covered(path: Path) -> tuple[Path, PurePosixPath, dict[str, str]] | None:
-    """The folder with the list that covers `path`, the place of `path` in it, and the digests there: the folder of `path`, or
-    the one above where its list names something in that."""
+    """Return the folder with the list that covers `path`, the place of `path` in it, and the digests there: the folder of
+    `path`, or the one above where its list names something in that."""
     root = Path(abspath(path if path.is_dir() else path.parent))
     if not (root / LIST).is_file():
         inside, root = f"  {root.name}/", root.parent
@@ -173,7 +173,7 @@ def _is_in(name: str, part: PurePosixPath) -> bool:
 
 
 def _files(root: Path) -> list[str]:
-    """What is, or would be, published of `root`, as the list names it."""
+    """Return what is, or would be, published of `root`, as the list names it."""
     paths = [(path, path.relative_to(root)) for path in root.rglob("*")]
     names = [place.as_posix() for path, place in paths if path.is_file() and not any(p.startswith(".") for p in place.parts)]
     return sorted(name for name in names if name != LIST and not any(fnmatch(name, pattern) for pattern in LEFT_OUT))

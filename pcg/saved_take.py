@@ -178,7 +178,7 @@ EMBEDDED = "embedded"
 
 
 def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
-    """A script that makes the take, its tokens in `take.tokens`, and writes speech.wav. model: as `load_voice` takes it."""
+    """Return a script that makes the take and writes speech.wav. model: as `load_voice` takes it."""
     device = f", {stored.origin.device!r}" if stored.origin.device != "cpu" else ""
     draft = "".join(f", draft={choice!r}" for choice in _draft(stored))
     speaker, reference = f"{stored.voice!r}", []
@@ -209,7 +209,7 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
 
 
 def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
-    """A command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
+    """Return a command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
     settings = stored.settings
     words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
     words += ["--sampler", settings.sampler, "--verification", settings.verification]
@@ -233,7 +233,7 @@ def precision_of(stored: Stored) -> str:
 
 
 def _draft(stored: Stored) -> list[str]:
-    """How the draft has to be chosen, if it is not the voice's own."""
+    """Return how the draft has to be chosen, if it is not the voice's own."""
     kind = stored.origin.draft
     return [] if kind == TRAINED else ["draft" if kind.startswith(OTHER_DRAFT) else kind]
 
@@ -306,7 +306,7 @@ def _written(value: object) -> object:
 
 
 def _read(name: str, written: str) -> object:
-    """A value of the setting `name`; what is no number or switch stays text, and `Settings` refuses it."""
+    """Return a value of the setting `name`; what is no number or switch stays text, and `Settings` refuses it."""
     if Settings.model_fields[name].annotation is bool:
         return {"true": True, "false": False}.get(written, written)
     if is_numeric(name) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", written):

@@ -93,7 +93,7 @@ class Checked(BaseModel):
 
 
 def shown(value: object) -> object:
-    """A value as one sentence can quote it."""
+    """Shorten a value so that one sentence can quote it."""
     if isinstance(value, str):
         return value[:LONGEST_WORD]
     return value if isinstance(value, bool | int | float | None) else f"a {type(value).__name__}"
@@ -138,7 +138,7 @@ class Settings(Checked):
         return self.temperature, self.sampler, self.top_k, self.top_p, self.repetition_penalty
 
     def for_method(self, method: str) -> "Settings":
-        """The same settings for another method; block verification falls back to token verification."""
+        """Copy the settings for another method; block verification falls back to token verification."""
         return self.with_(method=method, verification=self.verification if method == "sd" else "token")
 
     def as_dict(self) -> dict[str, object]:
@@ -158,13 +158,13 @@ class Settings(Checked):
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """The words that setting `name` may be; none where it is a number or a switch."""
+    """Return the words that setting `name` may be; none where it is a number or a switch."""
     kind = Settings.model_fields[name].annotation
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def bounds(name: str) -> Bounds:
-    """The bounds of the numeric setting `name`."""
+    """Return the bounds of the numeric setting `name`."""
     return _bounds(Settings.model_fields[name])
 
 

@@ -209,7 +209,7 @@ class Take:
         return tuple(s for r in self.rounds for s in r.group_sizes)
 
     def summary(self) -> dict[str, object]:
-        """The figures of this take, ready for JSON."""
+        """Return the figures of this take, ready for JSON."""
         rate, of_tested = self.acceptance_rate, self.acceptance_of_tested
         return {
             "method": self.settings.method,
@@ -242,7 +242,7 @@ and the take last."""
 
 
 def last_take(steps: Iterable[Round | Sound | Take]) -> Take:
-    """The result of speaking."""
+    """Return the result of speaking."""
     *_, last = steps
     assert isinstance(last, Take)
     return last
@@ -260,7 +260,8 @@ def write_take(take: Take) -> dict[str, object]:
 
 
 def read_take(values: Mapping[str, object], audio: np.ndarray) -> Take:
-    """What `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not that."""
+    """Read what `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not
+    that."""
     from pcg.settings import Settings
 
     rounds = []
@@ -284,7 +285,7 @@ def unpack_take(packed: bytes, audio: np.ndarray) -> Take:
 
 
 def accepted_in_words(of_drafted: float | None, of_tested: float | None, by_position: Sequence[float]) -> str:
-    """The figures of `Take` of the same meaning, as one phrase; "" where nothing was tested."""
+    """Return the figures of `Take` of the same meaning, as one phrase; "" where nothing was tested."""
     if of_drafted is None or of_tested is None:
         return ""
     places = ", ".join(f"{share:.0%}" for share in by_position)
@@ -292,7 +293,7 @@ def accepted_in_words(of_drafted: float | None, of_tested: float | None, by_posi
 
 
 def accepted_in_columns(of_drafted: float | None, of_tested: float | None, by_position: Sequence[float]) -> dict[str, str]:
-    """The same as cells of a table, by title; "-" for what there is none of."""
+    """Return the same as cells of a table, by title; "-" for what there is none of."""
     rates = {"of drafted": of_drafted, "of tested": of_tested}
     cells = {title: "-" if rate is None else f"{rate:.1%}" for title, rate in rates.items()}
     return cells | {"by position %": " ".join(f"{100 * share:.0f}" for share in by_position) or "-"}

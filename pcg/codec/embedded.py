@@ -111,8 +111,8 @@ def phases(pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
 
 
 def pulses(cycles: Tensor, pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
-    """A band-limited pulse train of unit power, `[B, F * frame]`: a pulse where `cycles [B, F * frame]` are whole, and as many
-    harmonics as the `pitch [B, F]` in Hz has room for."""
+    """Return a band-limited pulse train of unit power, `[B, F * frame]`: a pulse where `cycles [B, F * frame]` are whole, and
+    as many harmonics as the `pitch [B, F]` in Hz has room for."""
     harmonics = (0.5 * sample_rate / pitch.double()).floor().repeat_interleave(frame, dim=1)
     half = torch.pi * (cycles % 1.0)
     # The sum of cos(2 pi k x) for k = 1..K in closed form; at the pulse itself the quotient is 0 / 0.
@@ -124,7 +124,7 @@ def pulses(cycles: Tensor, pitch: Tensor, frame: int, sample_rate: int) -> Tenso
 
 
 def minimum_phase(log_magnitude: Tensor) -> Tensor:
-    """The complex filter of minimum phase with the smoothed `log_magnitude [..., bins]`."""
+    """Return the complex filter of minimum phase with the smoothed `log_magnitude [..., bins]`."""
     bins = log_magnitude.shape[-1]
     cepstrum = torch.fft.irfft(log_magnitude, n=2 * (bins - 1))
     lifter = torch.zeros_like(cepstrum[0, 0])

@@ -100,7 +100,7 @@ class XCodec2:
         return nn.functional.pad(wave, (0, self.hop - len(wave) % self.hop))
 
     def _heard(self, padded: Tensor) -> Tensor:
-        """What the filter banks, two frames a code, are computed from: half a hop around whole hops `[T * hop]`."""
+        """Pad the input of the filter banks, two frames a code: half a hop around whole hops `[T * hop]`."""
         return nn.functional.pad(padded, (self.hop // 2, self.hop // 2))
 
 
@@ -111,7 +111,7 @@ def load_xcodec2(source: str | Path = XCODEC2_CHECKPOINT, device: str = "cpu") -
 
 
 def load_checked(kind: type[PreTrainedModel], source: str | Path, device: str) -> PreTrainedModel:
-    """A checkpoint of X-codec2's family as `kind`, in float32; refuse it unless every weight came from the file."""
+    """Load a checkpoint of X-codec2's family as `kind`, in float32; refuse it unless every weight came from the file."""
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError("device", device, "cpu, or cuda where there is one")
     # What is wrong with the weights is reported here: a mismatch, too, comes back as a name.
@@ -195,7 +195,7 @@ class NeuCodec(XCodec2):
         return nn.functional.pad(torch.from_numpy(heard.astype(np.float32)), (0, self._model.config.encoder_hop_length))
 
     def _heard(self, padded: Tensor) -> Tensor:
-        """The samples themselves, without the half hop around them that X-codec2 has."""
+        """Return the samples themselves, without the half hop around them that X-codec2 has."""
         return padded
 
 

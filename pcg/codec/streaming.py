@@ -62,11 +62,11 @@ class AudioStream:
         return self._speak(ready)
 
     def finish(self) -> np.ndarray:
-        """The rest of the samples, `[N]`, float32; nothing may be pushed after it."""
+        """Return the rest of the samples, `[N]`, float32; nothing may be pushed after it."""
         return fade_out(self._speak(len(self._window) - self._spoken), self._codec.sample_rate)
 
     def _speak(self, count: int) -> np.ndarray:
-        """The samples of the window's next `count` codes; then the window moves on, so that they become its past."""
+        """Return the samples of the window's next `count` codes; then the window moves on, so that they become its past."""
         hop, rate = self._codec.hop, self._codec.sample_rate
         rendered, phases = self._codec.render(self._window, self._here)
         wave = rendered.numpy()[self._spoken * hop :]

@@ -123,7 +123,7 @@ def _score(detectors: Detectors, resolution: Resolution, beams: Sequence[_Beam],
 
 
 def _window(emitted: Sequence[int], start: int, span: int) -> Sequence[int]:
-    """The first `span` tokens of the cycle, or, where there are fewer, the last ones of the utterance."""
+    """Return the first `span` tokens of the cycle, or, where there are fewer, the last ones of the utterance."""
     return emitted[start : start + span] if len(emitted) >= start + span else emitted[-span:]
 
 

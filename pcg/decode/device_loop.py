@@ -48,8 +48,8 @@ class Program:
 
 
 def fits(requests: Sequence[Request]) -> bool:
-    """Whether these requests can be decoded by one program: one rule of `pcg.rules`, one lookahead, and plain sampling that
-    remembers nothing and is truncated alike."""
+    """Return whether these requests can be decoded by one program: one rule of `pcg.rules`, one lookahead, and plain sampling
+    that remembers nothing and is truncated alike."""
     first = requests[0]
     plain = all(isinstance(r.sampler, Plain) and not r.sampler.remembers for r in requests)
     if not plain or any((r.rule, r.lookahead) != (first.rule, first.lookahead) for r in requests):
@@ -282,7 +282,7 @@ class DeviceLoop:
         return self._rotary[0][self._every, slots], self._rotary[1][self._every, slots]
 
     def _taps(self, rows: Tensor, slots: Tensor) -> Tensor:
-        """The target's hidden states before each of `slots [R, T]`, `[R, T, layers, D]`; nothing is before slot 0."""
+        """Return the target's hidden states before each of `slots [R, T]`, `[R, T, layers, D]`; nothing is before slot 0."""
         taps = self._cache.taps[rows, (slots - 1).clamp(min=0)]
         return taps * (slots > 0)[..., None, None]
 

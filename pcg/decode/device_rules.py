@@ -33,7 +33,7 @@ class CoinBlock(NamedTuple):
         return cls(*(torch.from_numpy(np.array([[getattr(coins, n) for coins in rows] for rows in rounds])) for n in names))
 
     def at(self, clock: Tensor) -> "CoinBlock":
-        """The coins of the round whose number `clock [1]` holds, without the axis of rounds."""
+        """Return the coins of the round whose number `clock [1]` holds, without the axis of rounds."""
         return CoinBlock(*(table.index_select(0, clock)[0] for table in self))
 
 
@@ -106,7 +106,7 @@ class DeviceGroups:
         return tokens.gather(1, draw_each(weights, coins[:, None]))[:, 0]
 
     def _tokens(self, groups: Tensor) -> tuple[Tensor, Tensor]:
-        """The members of `groups [...]`, `[..., widest]`, and which of these places are filled."""
+        """Return the members of `groups [...]`, `[..., widest]`, and which of these places are filled."""
         places = torch.arange(self.widest, device=groups.device)
         inside = places < self.size[groups][..., None]
         return self.members[(self.start[groups][..., None] + places).clamp(max=len(self.members) - 1)], inside
@@ -183,7 +183,7 @@ DeviceRule = Callable[[Tensor, Tensor, Tensor, CoinBlock], DeviceVerdicts]
 
 
 def has_program(rule: Rule | None) -> bool:
-    """Whether `on_device` knows a rule: AR's None, `exact`, `tolerant` and `coarse`, or one that makes its own (`program`)."""
+    """Return whether `on_device` knows a rule: None (AR), `exact`, `tolerant`, `coarse`, or one with a `program` of its own."""
     known = isinstance(rule, partial) and rule.func in (speculative_sampling, coarse_sampling)
     return known or rule in (None, exact) or hasattr(rule, "program")
 
@@ -205,7 +205,7 @@ def capped_ratios(q: Tensor, p: Tensor) -> Tensor:
 
 
 def at_first_failure(passed: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How many tests passed before the first that failed `[B]`, and the probabilities of draft and target there, `[B, V]`."""
+    """Count the tests that passed before the first failure, `[B]`; pick the rows of draft and target there, `[B, V]`."""
     accepted = passed.int().cumprod(1).sum(1)
     rows = torch.arange(len(q), device=q.device)
     padded = torch.cat([p, torch.zeros_like(q[:, :1])], 1)

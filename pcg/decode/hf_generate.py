@@ -218,6 +218,6 @@ class _FusedPair:
             return self._views
 
     def _fingerprint(self) -> Tensor:
-        """Some numbers of every weight, so that a change of a whole matrix is seen."""
+        """Return a sample of every weight, so that a change of a whole matrix is seen."""
         flat = [weight.detach().flatten() for model in self._models for weight in model.parameters()]
         return torch.cat([each[:: max(1, len(each) // SAMPLED)].float().cpu() for each in flat])

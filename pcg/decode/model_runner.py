@@ -109,7 +109,7 @@ class ModelRunner:
             self._cache.copy(source, row, agreed, length)
 
     def _agreed(self, one: int, other: int) -> int:
-        """How many ids both rows have read alike."""
+        """Count the ids that both rows have read alike."""
         both = min(self._cache.lengths[one], self._cache.lengths[other])
         differs = self._written[one, :both] != self._written[other, :both]
         return int(differs.argmax()) if differs.any() else both
@@ -123,7 +123,7 @@ class ModelRunner:
         return draft_each(lambda *new: self.feed(*new, 1)[:, 0], requests)
 
     def _in_one_call(self, request: RowRequest) -> bool:
-        """Whether model, sampler and size allow to draft in this row by one compiled call."""
+        """Return whether model, sampler and size allow to draft in this row by one compiled call."""
         row = request.row
         lacking = self._prompted[row] + self.read(row) + len(request.unread) - self._cache.lengths[row]
         drafts = len(request.coins) > 0 and lacking <= LONGEST_UNREAD
@@ -151,7 +151,7 @@ class ModelRunner:
         return cos.numpy(), sin.numpy()
 
     def _turn(self, turns: Turns, ends: Sequence[int]) -> Drawn:
-        """The ids that are read first end at the slots `ends`."""
+        """Play turns whose first ids end at the slots `ends`."""
         return self._model.draft(turns, self._cache)
 
     def _read(self, requests: Sequence[RowRequest], ends: Sequence[int], counts: Sequence[int]) -> list[SampledSpan]:
@@ -179,7 +179,7 @@ class ModelRunner:
         return ends, count
 
     def _lacking(self, rows: Sequence[int], ends: Sequence[int]) -> list[int]:
-        """How many ids before `ends` each row has not read."""
+        """Count the ids before `ends` that each row has not read."""
         return [end - self._cache.lengths[row] for row, end in zip(rows, ends, strict=True)]
 
     def _write(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> list[int]:
@@ -200,19 +200,19 @@ class ModelRunner:
 
     @staticmethod
     def _before(table: Tensor, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
-        """The `count` entries before `ends` of each row of `table [B, capacity, ...]`, `[R, count, ...]`."""
+        """Return the `count` entries before `ends` of each row of `table [B, capacity, ...]`, `[R, count, ...]`."""
         if len(rows) == 1:
             return table[rows[0] : rows[0] + 1, ends[0] - count : ends[0]]
         return torch.stack([table[row, end - count : end] for row, end in zip(rows, ends, strict=True)])
 
 
 def _is_softmax(sampler: SamplerState) -> bool:
-    """Whether the compiled kernel can compute the sampler's probabilities."""
+    """Return whether the compiled kernel can compute the sampler's probabilities."""
     return isinstance(sampler, Plain) and sampler.softmax_alone
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """One behind the other; a single one is not copied."""
+    """Concatenate arrays; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -31,7 +31,7 @@ class FeatureRunner(ModelRunner):
         self._cache = draft.cache(*self._ids.shape)
 
     def put(self, row: int, prompt: Prompt) -> None:
-        """The target's row has the prompt first, which the draft shares with its positions."""
+        """Take the prompt and its positions from the target's row, which has them first."""
         self._ids[row] = self._target._ids[row]
         self._cache.lengths[row] = 0
 
@@ -84,7 +84,7 @@ class FeatureRunner(ModelRunner):
         return self._model.run(self._model.behind_target(ids, taps), rotary, self._cache, rows)
 
     def _taps(self, rows: Sequence[int], ends: Sequence[int], count: int) -> Tensor:
-        """The target's hidden states before each of the `count` ids before `ends`, `[R, count, layers, D]`."""
+        """Return the target's hidden states before each of the `count` ids before `ends`, `[R, count, layers, D]`."""
         self._check_target(rows, ends)
         cache = self._target._cache
         slots = torch.tensor(ends)[:, None] + torch.arange(-count, 0)
@@ -108,8 +108,8 @@ AnyDraft = DecodingLlama | FeatureDraft
 
 
 def make_runners(target: DecodingLlama, draft: AnyDraft | None, prompts: Sequence[Prompt], limit: int) -> list[ModelRunner]:
-    """The runners of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row (see
-    `ModelRunner`).
+    """Return the runners of `target` and, unless it is None, of `draft`, for `prompts` and at most `limit` speech tokens a row
+    (see `ModelRunner`).
 
     They read in this order: first the target's prompts, then the draft's (`prefill`), since a feature draft reads the target's
     hidden states.

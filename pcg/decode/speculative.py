@@ -203,9 +203,9 @@ class RunningBatch:
         self._rows[row] = None
 
     def step(self, only: int | None = None) -> dict[int, Round | Exception]:
-        """One round of every row, or of row `only`. A row that has come to its end or its limit is free from then on, and so is
-        one with an exception, which ends that row alone. Where a whole pass fails, all rows are free, and the exception is
-        raised."""
+        """Play one round of every row, or of row `only`. A row that has come to its end or its limit is free from then on, and
+        so is one with an exception, which ends that row alone. Where a whole pass fails, all rows are free, and the exception
+        is raised."""
         return self._step([sequence for sequence in self._rows if sequence and only in (None, sequence.row)])
 
     def _step(self, sequences: Sequence[DecodingSequence]) -> dict[int, Round | Exception]:

@@ -63,7 +63,7 @@ def build_atlas(neighbours: Neighbours, features: Tensor, eligible: Tensor | Non
 
 
 def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest codes of every code, `[V, k]`, and their similarities."""
+    """Return the k nearest codes of every code, `[V, k]`, and their similarities."""
     codes = neighbours.vocabulary - 1
     starts = neighbours.indptr.numpy()
     nearest = np.arange(codes, dtype=np.int32)[:, None].repeat(k, 1)
@@ -87,7 +87,7 @@ def _nearest(neighbours: Neighbours, tokens: np.ndarray, unit: np.ndarray, k: in
 
 
 def _principal_plane(unit: Tensor, seed: int) -> Tensor:
-    """The rows of `unit [n, D]` along their first two principal components, `[n, 2]`, by subspace iteration."""
+    """Return the rows of `unit [n, D]` along their first two principal components, `[n, 2]`, by subspace iteration."""
     if len(unit) < 2:
         return torch.zeros(len(unit), 2)
     generator = torch.Generator().manual_seed(seed)

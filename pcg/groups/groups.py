@@ -15,8 +15,8 @@ from torch import Tensor
 
 @njit(nogil=True, cache=True)
 def prefix_sizes(indptr, bits, lowest):
-    """How far each row of descending float16 `bits` (as int16) reaches down to the rank `lowest`, `[R]` int64. The first entry,
-    which is the token itself, always belongs."""
+    """Return how far each row of descending float16 `bits` (as int16) reaches down to the rank `lowest`, `[R]` int64. The first
+    entry, which is the token itself, always belongs."""
     sizes = np.empty(len(indptr) - 1, np.int64)
     for row in range(len(sizes)):
         low, high = indptr[row] + 1, indptr[row + 1]
@@ -74,7 +74,7 @@ def subtract_entries(starts, sizes, entries, counts):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
 def row_sums(starts, sizes, entries, values):
-    """The sum of `values [V]` float64 over each row's entries, `[R]` float64."""
+    """Return the sum of `values [V]` float64 over each row's entries, `[R]` float64."""
     sums = np.empty(len(starts), np.float64)
     for row in range(len(starts)):
         total = 0.0
@@ -86,7 +86,7 @@ def row_sums(starts, sizes, entries, values):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
 def weighed(values, weights, entries):
-    """The sum over the `entries` of values `[V]` times weights `[V]`, in float64."""
+    """Return the sum over the `entries` of values `[V]` times weights `[V]`, in float64."""
     total = 0.0
     for entry in entries:
         total += values[entry] * weights[entry]
@@ -95,7 +95,7 @@ def weighed(values, weights, entries):
 
 @njit(nogil=True, cache=True)
 def number_at(coin, numbers, entries):
-    """The `entries` have `numbers [V]`, -1 where they have none: of those in ascending order the one at `coin` in [0, 1)."""
+    """Return the number at `coin` in [0, 1) among the ascending `numbers [V]` of the `entries`; -1 stands for none."""
     found, count = np.empty(len(entries), numbers.dtype), 0
     for entry in entries:
         found[count] = numbers[entry]
@@ -131,7 +131,7 @@ class Rows(NamedTuple):
         return self.entries[start : start + self.sizes[row]]
 
     def at(self, rows: np.ndarray) -> "Rows":
-        """Some of the rows, of the same list."""
+        """Select rows of the same list."""
         return Rows(self.starts[rows], self.sizes[rows], self.entries)
 
 
@@ -218,7 +218,7 @@ class Groups:
         return int(self.sets.sizes[k])
 
     def members_of(self, k: int) -> Tensor:
-        """The members of group k, ascending, int32."""
+        """Return the members of group k, ascending, int32."""
         return torch.from_numpy(np.sort(self.sets.of(k)))
 
     def groups_of(self, t: int) -> Tensor:
@@ -239,11 +239,11 @@ class Groups:
         return torch.from_numpy(self._share[np.sort(self.sets.of(k))])
 
     def mass(self, probs: Tensor | np.ndarray, k: int) -> float:
-        """The mass of group k under `probs [V]` (Eq. 5), in O(|G_k|)."""
+        """Return the mass of group k under `probs [V]` (Eq. 5), in O(|G_k|)."""
         return weighed(np.asarray(probs), self._share, self.sets.of(k))
 
     def masses(self, probs: Tensor | np.ndarray) -> Tensor:
-        """The masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are
+        """Return the masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are
         welcome."""
         return torch.from_numpy(row_sums(*self.sets, np.asarray(probs) * self._share))
 
@@ -271,5 +271,5 @@ def row_starts(sizes: Tensor) -> Tensor:
 
 
 def token_names(vocabulary: int) -> np.ndarray:
-    """A random number for every token, `[V]` int64, always the same."""
+    """Return a random number for every token, `[V]` int64, always the same."""
     return np.random.default_rng(0).integers(-(2**63), 2**63, vocabulary, dtype=np.int64)

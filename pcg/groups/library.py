@@ -81,11 +81,11 @@ class GroupLibrary:
         return self._lists[similarity]
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
-        """The groups at `theta` on the scale of `similarity`; the last 32 are kept."""
+        """Return the groups at `theta` on the scale of `similarity`; the last 32 are kept."""
         return self._groups(theta, similarity)
 
     def atlas(self) -> Atlas:
-        """The map of the embedding."""
+        """Return the map of the embedding."""
         with self._building:
             if self._atlas is None:
                 lists, vectors = self.neighbours(), self._embedding
@@ -104,14 +104,14 @@ class GroupLibrary:
 
 
 def mel_features(codec: Codec, label: str = "") -> Tensor:
-    """How each code sounds, `[codes, frames * 80]` float32: its spectrum in nats, less the mean over the codes, since what all
-    share (the vocoder's noise floor, the slope of speech) would make every cosine large."""
+    """Return the spectrum of each code in nats, `[codes, frames * 80]` float32, less the mean over the codes:
+    what all share (the vocoder's noise floor, the slope of speech) would make every cosine large."""
     spectra = code_spectra(codec, torch.arange(codec.codebook_size), label).flatten(1)
     return spectra - spectra.mean(0)
 
 
 def code_spectra(codec: Codec, codes: Tensor, label: str = "") -> Tensor:
-    """The log-mel spectrum of each of `codes [N]` in nats, `[N, frames, 80]`.
+    """Return the log-mel spectrum of each of `codes [N]` in nats, `[N, frames, 80]`.
 
     Each is decoded five times in a row, so that decoder and vocoder have settled in the middle; the middle one counts, in
     Hann-windowed frames of about 10 ms, four frames wide. Codecs that have `decode_batch` (codes `[B, T]` -> samples
@@ -167,7 +167,7 @@ def _key_of(facts: tuple[object, ...], features: Tensor, eligible: Tensor | None
 
 
 def content_key(facts: tuple[object, ...], *tensors: Tensor) -> str:
-    """A name for the content: equal inputs share it, and any change in them gives another."""
+    """Return a name for the content: equal inputs share it, and any change in them gives another."""
     digest = hashlib.sha256(repr(facts).encode())
     for tensor in tensors:
         digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())

@@ -27,7 +27,7 @@ def ranks(halves: np.ndarray) -> np.ndarray:
 
 
 def halves(ranks: np.ndarray) -> np.ndarray:
-    """The inverse of `ranks`, float16."""
+    """Return the inverse of `ranks`, float16."""
     return np.where(ranks < 0, -(2**15) - ranks, ranks).astype(np.int16).view(np.float16)
 
 
@@ -71,12 +71,12 @@ class Neighbours:
         return values[descending], counts[counts > 0][descending]
 
     def of(self, token: int) -> tuple[Tensor, Tensor]:
-        """The token's neighbours, itself first, and their similarities."""
+        """Return the token's neighbours, itself first, and their similarities."""
         row = slice(int(self.indptr[token]), int(self.indptr[token + 1]))
         return self.neighbours[row], self.similarity[row]
 
     def groups_at(self, theta: float) -> Groups:
-        """The groups of similarity above `theta`, which may not lie below the floor (Eq. 1); from theta = 1 on, singletons.
+        """Return the groups of similarity above `theta` (Eq. 1), not below the floor; from theta = 1 on, singletons.
 
         A set is the beginning of its row, so this searches where each row falls below theta, and copies nothing. theta is
         compared as the float64 it is: rounded, it could land on a similarity.
@@ -90,7 +90,7 @@ class Neighbours:
         return Groups.from_rows(theta, rows, rows, running[rows.starts + sizes] - running[rows.starts])
 
     def mean_size_at(self, theta: float) -> float:
-        """The mean of |G(t)| over all tokens at `theta`, without making the groups."""
+        """Return the mean of |G(t)| over all tokens at `theta`, without making the groups."""
         values, counts = self.levels
         return 1 + int(counts[values > self._checked(theta)].sum()) / self.vocabulary
 
@@ -181,7 +181,8 @@ def _keys(rows: np.ndarray, columns: np.ndarray, similarity: np.ndarray) -> np.n
 
 
 def unit_vectors(features: Tensor, eligible: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The codes `[n]` (int32) whose direction means something, and their `features [codes, D]` at length one, `[n, D]` float32.
+    """Return the codes `[n]` (int32) whose direction means something, and their `features [codes, D]` at length one, `[n, D]`
+    float32.
 
     Left out are vectors of zeros and those not in `eligible [codes]` (bool). Raises InputError for NaN and infinity.
     """
@@ -239,7 +240,7 @@ def _faiss_search(unit: np.ndarray) -> Callable[[int, int, float], Pairs]:
 
 
 def _torch_search(unit: Tensor) -> Callable[[int, int, float], Pairs]:
-    """The same search on the device of `unit [n, D]`: rows from start to stop against all before stop."""
+    """Search likewise on the device of `unit [n, D]`: rows from start to stop against all before stop."""
 
     def search(start: int, stop: int, floor: float) -> Pairs:
         products = unit[start:stop] @ unit[:stop].T

@@ -57,7 +57,7 @@ class FeatureShape:
 
     @classmethod
     def of(cls, target: Checkpoint, tapped: Sequence[int], rank: int = 0) -> "FeatureShape":
-        """The shape that fits `target`."""
+        """Return the shape that fits `target`."""
         inner = target.tensors["model.layers.0.mlp.gate_proj.weight"].shape[0]
         return cls(tuple(tapped), rank=rank, intermediate_size=inner, rms_norm_eps=target.epsilon, **sizes_of(target))
 
@@ -70,7 +70,7 @@ class FeatureShape:
             raise ValueError(f"tapped layers are {self.tapped_layers}")
 
     def tensors(self, speech: int) -> dict[str, tuple[int, ...]]:
-        """The weights of such a draft, by name, for `speech` tokens: their shapes."""
+        """Return the weights of such a draft, by name, for `speech` tokens: their shapes."""
         width, inner, rows = self.hidden_size, self.intermediate_size, self.num_attention_heads * self.head_dim
         shapes = {
             "features.weight": (width, len(self.tapped_layers) * width),
@@ -88,12 +88,12 @@ class FeatureShape:
 
 
 def usual_taps(depth: int) -> tuple[int, ...]:
-    """The layers of a target of `depth` that are tapped: those after each quarter of it."""
+    """Return the layers of a target of `depth` that are tapped: those after each quarter of it."""
     return tuple(sorted({max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}))
 
 
 def sizes_of(target: Checkpoint) -> dict[str, int]:
-    """The sizes of `target` that its feature drafts share."""
+    """Return the sizes of `target` that its feature drafts share."""
     ids, width = target.embedding.shape
     return {
         "num_target_layers": target.layers,
@@ -201,13 +201,13 @@ class FeatureDraft:
 
     @torch.inference_mode()
     def logits(self, states: Tensor) -> Tensor:
-        """What follows `states [..., D]`: logits `[..., V]`."""
+        """Return what follows `states [..., D]`: logits `[..., V]`."""
         normed = F.rms_norm(states, states.shape[-1:], self.norm, self.epsilon)
         return F.linear(normed if self.head_down is None else F.linear(normed, self.head_down), self.head)
 
 
 def is_feature_draft(folder: Path) -> bool:
-    """Whether the draft in `folder` says that it is one; whether it is whole is for `read_feature_draft` to tell."""
+    """Return whether the draft in `folder` says that it is one; whether it is whole is for `read_feature_draft` to tell."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == MODEL_TYPE
     except (OSError, ValueError, KeyError, TypeError):
@@ -236,5 +236,5 @@ def read_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary,
 
 
 def config_of(shape: FeatureShape) -> dict[str, object]:
-    """What `config.json` holds."""
+    """Return what `config.json` holds."""
     return {"model_type": MODEL_TYPE} | asdict(shape)

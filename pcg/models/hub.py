@@ -52,7 +52,7 @@ def free_memory(device: str) -> int:
 
 
 def _available() -> int | None:
-    """What Linux says new programs may have; None elsewhere."""
+    """Return what Linux says new programs may have; None elsewhere."""
     try:
         return 1024 * int(_facts(MEMINFO)["MemAvailable:"])
     except (OSError, KeyError, ValueError):
@@ -60,7 +60,7 @@ def _available() -> int | None:
 
 
 def _left_in_container() -> int | None:
-    """What the control group (version 2) leaves; None where it sets no limit. The kernel drops cached files for a program."""
+    """Return what the control group (version 2) leaves, cached files included; None where it sets no limit."""
     try:
         limit, used = (int((CGROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
     except (OSError, ValueError):  # no such file, or "max"
@@ -115,7 +115,7 @@ NAMES = {
 
 
 def hub_model(model: str) -> HubModel | None:
-    """What `model` means on the hub; None for a folder, the embedded voice, and what is no such name.
+    """Return what `model` means on the hub; None for a folder, the embedded voice, and what is no such name.
 
     model: a name of `NAMES` or OWNER/NAME, and perhaps @REVISION. A folder that is there comes before a repository.
     """
@@ -129,8 +129,8 @@ def hub_model(model: str) -> HubModel | None:
 
 
 def model_folder(model: str, embedded: Path, device: str = "cpu") -> Path:
-    """The folder of `model`: `embedded` for the shipped voice, a folder as it is, or the local copy of a repository of the hub,
-    which is downloaded if there is none. Raises InputError for anything else, and what `download` raises."""
+    """Return the folder of `model`: `embedded` for the shipped voice, a folder as it is, or the local copy of a repository of
+    the hub, which is downloaded if there is none. Raises InputError for anything else, and what `download` raises."""
     if model == EMBEDDED:
         return embedded
     asked = hub_model(model)
@@ -142,7 +142,7 @@ def model_folder(model: str, embedded: Path, device: str = "cpu") -> Path:
 
 
 def codec_folder(beside: Path, device: str = "cpu") -> Path:
-    """The folder `codec/` in that of a model from the hub, or else the local copy of its codec (X-codec2, of a NeuTTS
+    """Return the folder `codec/` in that of a model from the hub, or else the local copy of its codec (X-codec2, of a NeuTTS
     NeuCodec), downloaded if there is none."""
     own = beside / "codec"
     if own.is_dir():
@@ -152,30 +152,30 @@ def codec_folder(beside: Path, device: str = "cpu") -> Path:
 
 
 def named_model(arguments: Sequence[str]) -> str:
-    """The model that a command line or the variable MODEL names, for who has to know before the real parser can be imported."""
+    """Return the model that a command line or the variable MODEL names, before the real parser can be imported."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", nargs="?", default=os.environ.get("MODEL"))
     return parser.parse_known_args(arguments)[0].model or EMBEDDED
 
 
 def is_from_hub(folder: Path) -> bool:
-    """Whether a folder holds a LLaSA or a NeuTTS (`is_neutts`), and no voice of our own."""
+    """Return whether a folder holds a LLaSA or a NeuTTS (`is_neutts`), and no voice of our own."""
     return (folder / "config.json").is_file() and not (folder / "voice.json").is_file()
 
 
 def is_neutts(folder: Path) -> bool:
-    """Whether the model in a folder speaks NeuTTS's tokens: its Nano is a Llama as every LLaSA, so only the tokenizer tells."""
+    """Return whether the model in a folder speaks NeuTTS's tokens, as its tokenizer alone tells: its Nano is a Llama."""
     tokenizer = folder / "tokenizer.json"
     return tokenizer.is_file() and NEUTTS_CODE in tokenizer.read_bytes()
 
 
 def needs_hub(model: str) -> bool:
-    """Whether `model` is a name of the hub, or a model whose codec is: what of it is on this computer may be all or nothing."""
+    """Return whether `model` is a name of the hub, or a model whose codec is, whatever of it is on this computer."""
     return hub_model(model) is not None or (is_from_hub(Path(model)) and not (Path(model) / "codec").is_dir())
 
 
 def content_digest(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal; of a large one in the hub's cache it is the name of what it links to."""
+    """Return the SHA-256 of a file, in hexadecimal; of a large one in the hub's cache it is the name of what it links to."""
     blob = file.resolve()
     if blob.parent.name == "blobs" and SHA256.fullmatch(blob.name):
         return blob.name
@@ -191,7 +191,7 @@ def _digest(file: Path, stamp: tuple[int, ...]) -> str:
 
 
 def model_name(folder: Path) -> str:
-    """The name of what lies in `folder`: of a repository in the hub's cache OWNER/NAME@COMMIT, else the folder's own."""
+    """Return the name of what lies in `folder`: of a repository in the hub's cache OWNER/NAME@COMMIT, else the folder's own."""
     owner = folder.parent.parent.name
     if folder.parent.name == "snapshots" and owner.startswith("models--"):
         return f"{owner.removeprefix('models--').replace('--', '/', 1)}@{folder.name}"
@@ -199,7 +199,7 @@ def model_name(folder: Path) -> str:
 
 
 def download(model: HubModel, device: str = "cpu") -> Path:
-    """The local copy of a repository, made on first use if disk and memory have room for it, with bars on standard error.
+    """Return the local copy of a repository, made on first use if disk and memory have room, with bars on standard error.
 
     Raises PCGError: one sentence for a hub out of reach, a repository, a revision or a token missing, a gate, no room.
     """
@@ -234,7 +234,7 @@ def _check_room(model: HubModel, files: list, device: str) -> None:
 
 
 def _explained(model: HubModel, error: Exception) -> str:
-    """One sentence that says what to do."""
+    """Return one sentence that says what to do."""
     from huggingface_hub import errors, get_token
 
     page, causes = f"https://huggingface.co/{model.repository}", _causes(error)
@@ -262,7 +262,7 @@ def _explained(model: HubModel, error: Exception) -> str:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """The error, and what it came of."""
+    """Return the error and its causes."""
     found: list[BaseException] = []
     while error is not None and error not in found:
         found.append(error)
@@ -271,7 +271,7 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def weights_digest(folder: Path) -> str:
-    """A SHA-256 of one model, in hexadecimal: of the config.json and the safetensors that lie in `folder` itself. Raises
+    """Return a SHA-256 of one model, in hexadecimal: of the config.json and the safetensors that lie in `folder` itself. Raises
     OSError where a file cannot be read."""
     digest = hashlib.sha256()
     for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):

@@ -76,7 +76,7 @@ class Cache:
 
 
 def _zeros(shape: tuple[int, ...], like: Tensor, words: type | None = None) -> Tensor:
-    """On a CPU in large pages: attention reads a cache faster from them. words: their type, in place of that of `like`."""
+    """Allocate zeros of the type `words`, or that of `like`; on a CPU in large pages, which attention reads faster."""
     if like.device.type == "cpu" and like.dtype == torch.float32:
         return torch.from_numpy(in_large_pages(shape, words or np.float32))
     return torch.zeros(shape, dtype=like.dtype, device=like.device)
@@ -241,13 +241,13 @@ class DecodingLlama:
         return product(F.rms_norm(x[:, -last:], x.shape[-1:], self.norm, self.epsilon), self.head)
 
     def draft(self, turns: "Turns", cache: Cache) -> "Drawn":
-        """A draft's whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
+        """Draft a whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
         taps = np.empty((len(turns.ids), 0, self.embedding.shape[1]), np.float32)
         return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
 
 
 def visible(slots: Tensor, width: int) -> Tensor:
-    """The mask [R, 1, T, width] of the slots up to each of `slots [R, T]`."""
+    """Return the mask [R, 1, T, width] of the slots up to each of `slots [R, T]`."""
     return (torch.arange(width, device=slots.device) <= slots[..., None])[:, None]
 
 
@@ -334,7 +334,7 @@ class Drawn(NamedTuple):
 
 
 def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
-    """The `turns` of any packed draft. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
+    """Play the `turns` of any packed draft. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
     starts, wanted = [cache.lengths[row] for row in turns.rows], [len(coins) for coins in turns.coins]
     ends = [start + count + more - 1 for start, count, more in zip(starts, turns.counts, wanted, strict=True)]
     if max(ends) > cache.capacity:

@@ -42,7 +42,7 @@ class Vocabulary:
         return self.codes
 
     def model_ids(self) -> Tensor:
-        """The model's id of every token index, `[size]`: the rows that the LM head is sliced to."""
+        """Return the model's id of every token index, `[size]`: the rows that the LM head is sliced to."""
         return torch.cat([torch.arange(self.first_code, self.first_code + self.codes), torch.tensor([self.end])])
 
 
@@ -66,7 +66,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, model: "LlamaForCausalLM | Qwen2ForCausalLM") -> "Checkpoint":
-        """The weights of a model of transformers, not copied."""
+        """Return the weights of a model of transformers, not copied."""
         config, rotary = model.config, model.model.rotary_emb
         return cls(
             tensors=model.state_dict(),
@@ -92,7 +92,7 @@ class Checkpoint:
         return self.tensors[NORM]
 
     def subset(self, layers: Sequence[int]) -> "Checkpoint":
-        """A model of these `layers` (in order), the embedding, the final norm and the head (PCG section 3.1), not copied."""
+        """Return a model of these `layers`, the embedding, the final norm and the head (PCG section 3.1), not copied."""
         tensors = {name: tensor for name, tensor in self.tensors.items() if ".layers." not in name}
         for place, index in enumerate(layers):
             old, new = f"model.layers.{index}.", f"model.layers.{place}."
@@ -105,7 +105,7 @@ class Checkpoint:
 
 
 def names_of(layer: int) -> list[str]:
-    """The weights of a layer, without the biases that a Qwen2 has."""
+    """Return the weights of a layer, without the biases that a Qwen2 has."""
     prefix = f"model.layers.{layer}."
     inner = [*(f"self_attn.{part}" for part in ATTENTION), *(f"mlp.{part}" for part in MLP)]
     return [f"{prefix}{part}.weight" for part in [*inner, "input_layernorm", "post_attention_layernorm"]]
@@ -194,7 +194,7 @@ def bytes_of(weight: Tensor) -> int:
 
 
 def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
-    """A copy of the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
+    """Copy the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
     draft = type(target)(_subset_config(target.config, layers))
     draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
     return draft
@@ -241,7 +241,7 @@ def load_llama(
 
 
 def read_checkpoint(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """What `load_llama` loads, as `DecodingLlama` takes it, on the CPU.
+    """Load what `load_llama` loads, as `DecodingLlama` takes it, on the CPU.
 
     A plain Llama's, as the recipes here write it, is read from its file, since transformers takes seconds to import: one file,
     positions that turn by the formula of RoPE alone, and a head that is there unless it is tied. Raises AssetError.
@@ -274,12 +274,12 @@ def read_checkpoint(folder: Path, vocabulary: Vocabulary, dtype: torch.dtype = t
 
 
 def count_weights(folder: Path) -> int:
-    """How many numbers a checkpoint holds, by the headers of its files; raise AssetError if one is missing or cut short."""
+    """Count the numbers of a checkpoint by the headers of its files; raise AssetError if one is missing or cut short."""
     return sum(_count(file) for file in shards(folder))
 
 
 def shards(folder: Path) -> list[Path]:
-    """The weights files of a checkpoint; raise AssetError where one is not there."""
+    """Return the weights files of a checkpoint; raise AssetError where one is not there."""
     index = folder / INDEX
     if (folder / SINGLE).is_file() or not index.is_file():
         names = [SINGLE]
@@ -318,7 +318,7 @@ def _count(file: Path) -> int:
 
 
 def _lacking(read: Checkpoint, config: Mapping[str, object]) -> list[str]:
-    """The names of weights that are not there, or not of the shape that the config states."""
+    """Return the names of weights that are not there, or not of the shape that the config states."""
     width, inner, ids = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     rows = {"q_proj": read.heads * read.dim, "o_proj": width, "gate_proj": inner, "up_proj": inner, "down_proj": width}
     columns = {"o_proj": read.heads * read.dim, "down_proj": inner}
@@ -337,8 +337,8 @@ def _check_ids(folder: Path, known: int, vocabulary: Vocabulary) -> None:
 
 
 def read_config(folder: Path) -> dict[str, object]:
-    """The config of a Llama or a Qwen2 in `folder`; transformers reads a missing or odd one as its default, a model of seven
-    billion parameters in random weights. Raises AssetError."""
+    """Read the config of a Llama or a Qwen2 in `folder`; transformers reads a missing or odd one as its default, a model of
+    seven billion parameters in random weights. Raises AssetError."""
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

@@ -84,7 +84,7 @@ class Decoder:
         return (step[0] for step in decode(self.voice.target, self.voice.draft, [request], self._pool))
 
     def request(self, text: str, speaker: Reference, settings: Settings, rule: Rule, generator: torch.Generator) -> Request:
-        """What a `RunningBatch` needs to know of a text; hierarchical decoding is nothing for one."""
+        """Return the request of a text, as a `RunningBatch` takes it; hierarchical decoding has none."""
         self.check_method(settings.method)
         if settings.hierarchical and self._exact_only:
             raise InputError("hierarchical", "true", f"false, {ONLY_EXACT}")
@@ -166,19 +166,19 @@ class Synthesizer:
             return
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
-        """The Acoustic Similarity Groups at `theta`; the end of speech and codes that the corpus never used stand alone."""
+        """Return the Acoustic Similarity Groups at `theta`; the end of speech and codes that no corpus used stand alone."""
         return self.library.groups(theta, similarity)
 
     def statistics(self, theta: float, similarity: str = "cosine") -> GroupStatistics:
-        """The shape of the groups at `theta`, also weighted by how often the corpus used each code."""
+        """Return the shape of the groups at `theta`, also weighted by how often the corpus used each code."""
         return self.groups(theta, similarity).statistics(self.voice.usage)
 
     def atlas(self) -> Atlas:
-        """The map of the speech codes."""
+        """Return the map of the speech codes."""
         return self.library.atlas()
 
     def rule(self, settings: Settings) -> Rule:
-        """The acceptance rule that `settings` ask for; AR, which drafts nothing, never asks its rule, and gets that of SD."""
+        """Return the acceptance rule that `settings` ask for; AR, which drafts nothing, gets that of SD."""
         if settings.method == "pcg":
             return self._coarse(settings.theta, settings.similarity)
         if settings.verification == "block":
@@ -277,7 +277,7 @@ class Synthesizer:
         return last_take(self.speak(text, settings, voice, reference, rule))
 
     def warm_up(self) -> None:
-        """One short take a method: the first calls of a process are slow, and would flatter whatever is timed after them."""
+        """Speak one short take a method: the first calls of a process are slow, and would flatter what is timed after them."""
         with self._warming_up:
             self.preparing = True
             for method in self.methods:
@@ -294,11 +294,11 @@ class Synthesizer:
         return fade_ends(wave[len(context) * self.voice.codec.hop :].numpy(), self.voice.codec.sample_rate)
 
     def _context(self, speaker: Reference) -> Tensor:
-        """The end of the reference, as much as the codec looks back on."""
+        """Return the end of the reference, as much as the codec looks back on."""
         return speaker.codes[-getattr(self.voice.codec, "past_tokens", CONTEXT_TOKENS) :]
 
     def script(self, text: str) -> list[str | float]:
-        """The text, in pieces of at most ten seconds or so (see `cut`), and the pauses between them in seconds."""
+        """Return the text, in pieces of at most ten seconds or so (see `cut`), and the pauses between them in seconds."""
         reader, parts = self.voice.reader, list(at_pauses(text))
         said = [cut(part, reader.tokens_for, reader.chunk_tokens) if isinstance(part, str) else [part] for part in parts]
         script = [each for pieces in said for each in pieces]
@@ -306,5 +306,5 @@ class Synthesizer:
         return script if any(isinstance(each, str) for each in script) else [without_pauses(text)]
 
     def chunks(self, text: str) -> list[str]:
-        """The pieces of `script` alone: each is decoded by itself."""
+        """Return the pieces of `script` alone: each is decoded by itself."""
         return [part for part in self.script(text) if isinstance(part, str)]

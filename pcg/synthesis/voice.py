@@ -83,7 +83,7 @@ def read_recording(
 
 
 def last_pause(speech: np.ndarray, sample_rate: int, low: float, high: float) -> int:
-    """Where to cut `speech [N]`, N >= high * sample_rate: amid its last pause between `low` and `high` seconds, in samples.
+    """Return the sample at which to cut `speech [N]`: amid its last pause between `low` and `high` seconds (N is no less).
 
     A pause is a fifth of a second 20 dB below the whole; where there is none, the quietest fifth of a second of the later half.
     """
@@ -122,7 +122,7 @@ class Draft:
 def choose_draft(
     choice: str, target: Checkpoint, vocabulary: Vocabulary, folder: Path | None, rounded: bool = False, int8: bool = False
 ) -> Draft:
-    """The draft that `choice` asks for, on the device and in the type of `target`. rounded, int8: see `DecodingLlama`.
+    """Return the draft that `choice` asks for, on the device and in the type of `target`. rounded, int8: see `DecodingLlama`.
 
     choice: "auto" (the trained draft in `folder` if that is there, else three layers of the target), "layers:0,1,27", "none",
     or a folder that holds a trained draft. Raises InputError for anything else
@@ -149,7 +149,7 @@ def choose_draft(
 
 
 def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int, ...]:
-    """Where the model of a draft that is one lies, chosen as by `choose_draft`: a folder, or layers of a target of `depth`."""
+    """Find the model of a draft, chosen as by `choose_draft`: a folder, or layers of a target of `depth`."""
     if choice == AUTO and folder is not None and folder.is_dir():
         return folder
     if choice == AUTO:
@@ -169,13 +169,13 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
 
 
 def untrained_layers(depth: int) -> tuple[int, ...]:
-    """The layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow one's,
-    since all of them would cost as much as the target."""
+    """Return the layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow
+    one's, since all of them would cost as much as the target."""
     return (*range(min(2, depth - 2)), depth - 1)
 
 
 def _digest(folder: Path) -> str:
-    """The start of the SHA-256 of what a draft is read from, wherever it lies."""
+    """Return the start of the SHA-256 of what a draft is read from, wherever it lies."""
     digest = hashlib.sha256()
     for file in sorted([*folder.glob("config.json"), *folder.glob("*.safetensors")]):
         try:
@@ -258,8 +258,8 @@ class Voice:
         return self.references[name]
 
     def reference_from_audio(self, path: Path, text: str, transcribe: Callable[[np.ndarray], str] | None = None) -> Reference:
-        """A reference from a recording as long as `reference_seconds` allow and its transcript (see `read_recording`), or from
-        what `write_reference` wrote."""
+        """Return a reference from a recording as long as `reference_seconds` allow and its transcript (see `read_recording`),
+        or from what `write_reference` wrote."""
         if path.suffix == REFERENCE_SUFFIX:
             return self.read_reference(path)
         return read_recording(path, self.codec, self.reference_seconds, text, transcribe)
@@ -286,7 +286,7 @@ class Voice:
 
 
 def auto_precision(device: str) -> str:
-    """What "auto" stands for, where the weights are exact in it (`load_voice`)."""
+    """Return what "auto" stands for, where the weights are exact in it (`load_voice`)."""
     return BFLOAT16 if device == "cuda" or words_here(lanes_here(), []) is not None else FLOAT32
 
 
@@ -351,7 +351,7 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
 
 
 def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voice:
-    """The language model before the codec, because it is held twice while its weights are fused."""
+    """Load the language model before the codec, because it is held twice while its weights are fused."""
     from pcg.codec.hub import (
         load_neucodec,  # transformers' codecs take a second to import
         load_xcodec2,
@@ -391,7 +391,7 @@ def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voi
 
 
 def _weights_type(name: str, folder: Path, device: str, precision: str) -> torch.dtype:
-    """The type that the weights of a model from the hub are held in, if they fit twice: as they were loaded, and fused."""
+    """Return the type of the weights of a model from the hub, if they fit twice: as they were loaded, and fused."""
     weights = count_weights(folder)
     if precision in (AUTO, BFLOAT16) and device == "cpu" and 2 * torch.float32.itemsize * weights <= free_memory("cpu"):
         return torch.float32  # from which the kernel rounds, where it can
@@ -402,7 +402,7 @@ def _weights_type(name: str, folder: Path, device: str, precision: str) -> torch
 
 
 def load_codec(folder: Path) -> EmbeddedCodec:
-    """The embedded codec in `folder`; raises AssetError where it is missing or damaged."""
+    """Load the embedded codec in `folder`; raises AssetError where it is missing or damaged."""
     check_checksums(folder)
     try:
         values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
