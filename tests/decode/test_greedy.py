@@ -5,7 +5,7 @@ import pytest
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 
-TEXT = "Please call the doctor before nine."
+TEXT = "Call the doctor."
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def alone(shipped: Synthesizer) -> tuple[int, ...]:
         Settings("pcg", temperature=0.0, theta=1.0),
         Settings("sd", temperature=0.0, lookahead=8),
     ],
-    ids=["sd", "block", "ssd", "singletons", "varying"],
+    ids=["sd", "block", "ssd", "singletons", "eight drafts"],
 )
 def test_an_exact_rule_says_what_ar_says(shipped: Synthesizer, alone: tuple[int, ...], settings: Settings) -> None:
     take = shipped.take(TEXT, settings, "heart")
