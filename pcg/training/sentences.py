@@ -53,7 +53,7 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     rng.shuffle(sentences)
     rare = held_out_words(sentences)
     # No training may hear a sentence of the evaluation.
-    judged = frozenset(map(plain, read_sentences(*SECTIONS, "more-balanced", "twisters")))
+    judged = frozenset(map(plain, read_sentences(*SECTIONS, "more-everyday", "more-balanced", "twisters")))
     train, whole, words = [], [], []
     for sentence in dict.fromkeys(sentences):
         if plain(sentence) in judged:

@@ -39,7 +39,7 @@ def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("pcg.training.corpus.SHARD_SIZE", 4)
     prose = tmp_path / "prose.txt"
-    judged = read_sentences("everyday", "more-balanced")
+    judged = read_sentences("everyday", "more-everyday", "more-balanced")
     told = [f"The old boat number {n} moved slowly along the river, and stopped." for n in range(300)]
     prose.write_text("\n".join([*told, *judged, *map(str.upper, judged)]))
     pool = build_pool(prose, 0)
