@@ -53,7 +53,8 @@ SERVE = {
     "allow_host": (list[str], [], "a name that the server answers to; may be repeated"),
     "cors_origin": (list[str], [], "the origin of a page that may ask from a browser, or *; may be repeated"),
     "exact_only": (bool, False, "refuse methods that change the target's distribution"),
-    "voices": (Path, None, "a folder of voices that `pcg export-voice` wrote"),
+    "strict": (bool, False, "refuse unknown fields of requests"),
+    "voices": (Path, None, "the folder of voices that clients may record"),
     "in_flight": (int, None, "requests of one address at once [default: twice a batch]", 1),
     "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
@@ -250,6 +251,7 @@ def serve(options: SimpleNamespace) -> None:
             hosts=tuple(options.allow_host),
             in_flight=options.in_flight,
             origins=tuple(options.cors_origin),
+            strict=options.strict,
             voices=options.voices,
         )
         config = uvicorn.Config(api, log_level="warning", timeout_graceful_shutdown=LIMITS.stop_seconds)

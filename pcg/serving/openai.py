@@ -15,14 +15,16 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import Field
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     Service = SpeechService | Replicas
 
-SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
+SPEECH, VOICES, UPLOADS = "/v1/audio/speech", "/v1/audio/voices", ".uploads"
 STAND_INS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "kokoro")
 """Models that clients ask for unless they are told otherwise: here they stand for the served one."""
 STAND_IN_VOICES = {
@@ -52,13 +54,17 @@ STAND_IN_VOICES = {
     "ash": 3, "cedar": 3, "onyx": 3, "ballad": 4, "echo": 4, "verse": 4, "af_bella": 1, "af_sky": 2, "am_michael": 3,
 }  # fmt: skip
 """OpenAI's voices, and some of Kokoro's, as numbers of a voice of the model: the embedded one has three women, then two men."""
+VOICE_NAME = re.compile("[a-z0-9_-]{1,40}")
 KNOBS = frozenset(Settings.model_fields)
 LEFT = 499
 """The status, as nginx has it, of a request whose client went away before it was answered; it is counted, never read."""
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 RETRY = {"retry-after": "1"}
-TEXTS = ("text", "text with its reference", "pause")
-"""Fields in errors of the engine that a client knows as `input`."""
+FIELDS = {
+    "text": "input", "text with its reference": "input", "pause": "input", "audio file": "audio_sample",
+    "recording": "audio_sample", "sample rate": "audio_sample", "transcript": "ref_text",
+}  # fmt: skip
+"""By the names in errors of the engine: the fields that a client knows."""
 MEDIA = {
     "mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm"
 }  # fmt: skip
@@ -80,9 +86,9 @@ class SpeechRequest(Checked):
     stream: bool = True
 
 
-def read_request(body: object, method: str) -> tuple[SpeechRequest, Settings, list[str]]:
-    """Return the request, the settings of its take, and the names of unknown fields, which are ignored. Fields that are null
-    count as left out, and a seed is drawn where there is none.
+def read_request(body: object, method: str, strict: bool = False) -> tuple[SpeechRequest, Settings, list[str]]:
+    """Return the request, the settings of its take, and the names of unknown fields, which `strict` refuses. Fields that are
+    null count as left out, and a seed is drawn where there is none.
 
     Raises InputError for the first field that is missing or out of range.
     """
@@ -93,6 +99,8 @@ def read_request(body: object, method: str) -> tuple[SpeechRequest, Settings, li
     seed = secrets.randbelow(int(bounds("seed").high) + 1)
     knobs = {name: given[name] for name in KNOBS if name in given}
     ignored = sorted(given.keys() - SpeechRequest.model_fields.keys() - KNOBS)
+    if strict and ignored:
+        raise InputError("body", f"with {ignored[0][:40]}", "without it: there is no such field")
     return request, Settings.from_dict({"method": method, "seed": seed} | knobs), ignored
 
 
@@ -109,8 +117,8 @@ class Refusal(Exception):
         """In OpenAI's shape."""
         kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         message, param = str(self.error), getattr(self.error, "field", None)
-        if param in TEXTS:
-            message, param = re.sub("^text", "input", message), "input"
+        if param in FIELDS:
+            message, param = re.sub("^(text|audio file|recording|transcript)", FIELDS[param], message), FIELDS[param]
         return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
     def answer(self) -> JSONResponse:
@@ -151,6 +159,8 @@ class Meters:
             what: Counter(f"pcg_{what}_tokens", f"Tokens that were {what}, by rule and position", ["rule", "position"], **own)
             for what in ("drafted", "tested", "accepted")
         }
+        lengths = "Drafted tokens that a round accepted, by rule"
+        self.lengths = Histogram("pcg_accepted_length", lengths, ["rule"], buckets=range(17), **own)
         Gauge("pcg_waiting", "Takes that wait for a row", **own).set_function(lambda: load()[0])
         Gauge("pcg_speaking", "Takes that have a row", **own).set_function(lambda: load()[1])
 
@@ -160,6 +170,9 @@ class Meters:
         self.tokens.inc(len(take.tokens))
         self.audio.inc(take.audio_seconds)
         rule = f"{take.settings.method}-block" if take.settings.verification == "block" else take.settings.method
+        for round_ in take.rounds:
+            if round_.drafted:
+                self.lengths.labels(rule).observe(round_.accepted)
         for what, counts in take.counts_by_position.items():
             for position, count in enumerate(counts, 1):
                 self.by_position[what].labels(rule, position).inc(count)
@@ -181,12 +194,20 @@ class StreamedAnswer(StreamingResponse):
 
 class SpeechApi:
     """The handlers of the endpoint's routes. names: of the model; lists show the first. most: requests of one address at once.
-    folder: of voices that `pcg export-voice` wrote."""
+    strict: refuse unknown fields. folder: of voices that clients record or `pcg export-voice` wrote."""
 
     def __init__(
-        self, service: "Service", names: tuple[str, ...], api_key: str | None, limits: Limits, most: int, folder: Path | None
+        self,
+        service: "Service",
+        names: tuple[str, ...],
+        api_key: str | None,
+        limits: Limits,
+        most: int,
+        strict: bool,
+        folder: Path | None,
     ) -> None:
-        self._service, self._names, self._key, self._most, self._folder = service, names, api_key, most, folder
+        self._service, self._names, self._key, self._limits = service, names, api_key, limits
+        self._most, self._strict, self._folder = most, strict, folder
         self._begun, self.meters = int(time()), Meters(self._load)
         self._open: Tally[str] = Tally()
         self._room = service.offer.rows + limits.waiting
@@ -208,7 +229,7 @@ class SpeechApi:
                 body = json.loads(await request.body())
             except (ValueError, RecursionError):
                 raise PCGError("The body is no JSON.") from None
-            asked, settings, ignored = read_request(body, self._service.offer.methods[-1])
+            asked, settings, ignored = read_request(body, self._service.offer.methods[-1], self._strict)
             self._check_model(asked.model or self._names[0])
             pieces = self._pieces(asked, settings, *self._voice(asked.voice), place)
             response = await _unless_left(request.receive, _answer(asked, settings, pieces))
@@ -286,11 +307,42 @@ class SpeechApi:
         return self._stand_ins.get(name, name), None
 
     async def voices(self, request: Request) -> JSONResponse:
-        """List the voices."""
+        """List the voices, or keep the voice of a recording."""
         self._check_key(request)
+        if request.method == "POST":
+            return await self._record(request)
         own = [{"id": name, "name": name} for name in (*self._service.offer.voices, *self._recorded)]
         others = [{"id": name, "name": name, "stands_for": voice} for name, voice in self._stand_ins.items()]
         return JSONResponse({"voices": own + others})
+
+    async def _record(self, request: Request) -> JSONResponse:
+        """Keep the voice of a recording whose speaker consents; its words are recognised where none are given."""
+        if self._folder is None:
+            raise Refusal(PCGError("This server takes no recordings: it runs without --voices."), 403)
+        async with request.form(max_files=1, max_fields=8) as form:
+            name, words, recording = form.get("name"), form.get("ref_text") or "", form.get("audio_sample")
+            if form.get("consent") != "true":
+                raise InputError("consent", form.get("consent"), "true: the speaker agrees that this voice is used")
+            if not isinstance(name, str) or not VOICE_NAME.fullmatch(name):
+                raise InputError("name", name, "1 to 40 of the characters a-z, 0-9, _ and -")
+            if not isinstance(recording, UploadFile) or not isinstance(words, str):
+                raise InputError("audio_sample", "missing", "a recording")
+            if name in (*self._service.offer.voices, *self._stand_ins, *self._recorded):
+                raise Refusal(InputError("name", name, "another one: there is such a voice"), 409)
+            if len(self._recorded) >= self._limits.voices:
+                raise Refusal(PCGError(f"This server keeps {counted(self._limits.voices, 'voice')} already."), 507)
+            with NamedTemporaryFile(dir=self._folder / UPLOADS) as file:
+                file.write(await recording.read())
+                file.flush()
+                await to_thread.run_sync(self._keep, name, Path(file.name), words)
+        return JSONResponse({"id": name, "object": "audio.voice", "name": name, "created_at": int(time())})
+
+    def _keep(self, name: str, recording: Path, words: str) -> None:
+        from pcg.asr.judges import understand  # recognisers take a second to import
+
+        voice = self._service.synthesizer.voice
+        reference = voice.reference_from_audio(recording, words, partial(understand, sample_rate=voice.codec.sample_rate))
+        voice.write_reference(self._folder / f"{name}.safetensors", reference)
 
     async def models(self, request: Request) -> JSONResponse:
         """List the models."""
@@ -398,6 +450,7 @@ def create_api(
     limits: Limits = LIMITS,
     in_flight: int | None = None,
     origins: Sequence[str] = (),
+    strict: bool = False,
     voices: Path | None = None,
 ) -> FastAPI:
     """Make the application.
@@ -409,19 +462,21 @@ def create_api(
         hosts: names of this server beside those of the computer.
         in_flight: requests of one address at once, by default as many as the service has rows, and as many again that wait.
         origins: of pages that may ask from a browser; "*" for any.
-        voices: a folder of voices that `pcg export-voice` wrote.
+        strict: refuse fields that it does not know; else they are ignored, and named in the header x-ignored.
+        voices: the folder of voices that clients record; None: they may not.
     """
-    api = SpeechApi(service, models, api_key, limits, in_flight or 2 * service.offer.rows, voices)
+    api = SpeechApi(service, models, api_key, limits, in_flight or 2 * service.offer.rows, strict, voices)
 
     def answer(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
         return Refusal(PCGError(sentence), status, headers=headers).answer()
 
     names = (*hosts, socket.gethostname().lower())
+    uploads = {"upload_path": VOICES, "folder": lambda: voices / UPLOADS, "answer": answer} if voices else {}
     cross = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": ["*"]}
     middleware = [
         *([Middleware(CORSMiddleware, allow_origins=origins, **cross)] if origins else []),
         Middleware(Guard, hosts=names, unexpected=lambda error: str(refusal(error)), answer=answer, origins=origins),
-        Middleware(Bodies, limits=limits),
+        Middleware(Bodies, limits=limits, **uploads),
     ]
 
     @asynccontextmanager
@@ -436,8 +491,8 @@ def create_api(
 
     app = FastAPI(lifespan=lifespan, middleware=middleware, openapi_url=None)
     app.add_api_route(SPEECH, api.speech, methods=["POST"])
+    app.add_api_route(VOICES, api.voices, methods=["GET", "HEAD", "POST"])
     for path, handler in {
-        VOICES: api.voices,
         "/v1/models": api.models,
         "/v1/models/{name:path}": api.one_model,
         "/health": api.health,

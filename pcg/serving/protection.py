@@ -44,6 +44,7 @@ class Limits:
     posts_each_minute: int = 1200  # of one address: a class behind one address is one visitor
     waiting: int = 64  # takes that wait for a row of the batch
     stop_seconds: int = 5  # for open answers of the speech endpoint when it stops
+    voices: int = 100  # that clients of the speech endpoint have recorded
     sessions: int = 2048  # that are kept; the one that was used longest ago goes first
 
 
@@ -73,6 +74,10 @@ Answer = Callable[[str, int, Mapping[str, str] | None], Response]
 
 def _as_detail(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"detail": sentence}, status, headers)
+
+
+def _as_text(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse(sentence, status, headers)
 
 
 def _tells_more(record: logging.LogRecord) -> bool:
@@ -174,14 +179,20 @@ class Bodies:
     """ASGI middleware: a body has at most `limits.body` bytes, and comes within `limits.body_seconds`.
 
     A POST to `upload_path` is an upload, with limits of its own: it is kept aside until all of it has come, so that one that is
-    cut off leaves nothing behind; then it goes on, one at a time. folder: returns the place of uploads.
+    cut off leaves nothing behind; then it goes on, one at a time. folder: returns the place of uploads. answer: makes the
+    response to an upload that is refused.
     """
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, upload_path: str | None = None, folder: Callable[[], Path] | None = None
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        upload_path: str | None = None,
+        folder: Callable[[], Path] | None = None,
+        answer: Answer = _as_text,
     ) -> None:
         self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
-        self._one_at_a_time = asyncio.Lock()
+        self._answer, self._one_at_a_time = answer, asyncio.Lock()
         self._sent: dict[str, dict[int, int]] = {}  # by visitor: bytes by minute
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -239,15 +250,15 @@ class Bodies:
                         for path in folder.glob(LEFTOVERS):  # no form is being read now
                             if path.is_file():
                                 path.unlink(missing_ok=True)
-        except HTTPException as error:
-            await PlainTextResponse(error.detail, error.status_code, error.headers)(scope, receive, send)
+        except HTTPException as refused:
+            await self._answer(refused.detail, refused.status_code, refused.headers)(scope, receive, send)
         except TimeoutError:
             sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
-            await PlainTextResponse(sentence, 408)(scope, receive, send)
+            await self._answer(sentence, 408, None)(scope, receive, send)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            await PlainTextResponse("The disk of this server is full: nothing was kept.", 507)(scope, receive, send)
+            await self._answer("The disk of this server is full: nothing was kept.", 507, None)(scope, receive, send)
 
     def _check_room(self, folder: Path) -> None:
         """Remove old files of any process, and raise HTTPException where no upload fits."""

@@ -1,6 +1,6 @@
 """Folders for the Hugging Face Hub: a Space that serves the page, and a repository for transformers' `custom_generate`.
 
-`python -m pcg.serving.staging space OUT [--model NAME]` and `python -m pcg.serving.staging hub OUT`.
+`python -m pcg.serving.staging space OUT [--model NAME] [--repo OWNER/NAME]` and `python -m pcg.serving.staging hub OUT`.
 """
 
 import argparse
@@ -30,14 +30,15 @@ REPLACED = ("webrtcvad-wheels",)
 ZERO_GPU = {"suggested_hardware": SpaceHardware.ZERO_A10G.value, "python_version": "3.12", "startup_duration_timeout": "1h"}
 """ZeroGPU has Python 3.10.13 and 3.12.12, and brings one of torch 2.8.0, 2.9.1, 2.10.0 and 2.11.0 itself (the skill
 huggingface-spaces of github.com/huggingface/skills, 2026): a pin of another one would stop the build."""
+THUMBNAIL = "https://huggingface.co/spaces/{}/resolve/main/assets/page.png"
 CUSTOM_GENERATE = Path(__file__).parent / "hub"
 
 
-def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
+def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None = None) -> Path:
     """Copy what a Space of the repository `root` needs into `out`, in place of what this wrote there before.
 
-    A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. Raises
-    InputError for a model without a name, and if `out` holds anything else.
+    A Space of another model than the embedded one asks for ZeroGPU, which brings torch, and for the model's weights. repo:
+    the Space's OWNER/NAME, for its thumbnail. Raises InputError for a model without a name, and if `out` holds anything else.
     """
     if model not in (EMBEDDED, *NAMES):
         raise InputError("model", model, f"one of {EMBEDDED}, " + ", ".join(NAMES))
@@ -54,11 +55,13 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED) -> Path:
             shutil.copytree(root / name, out / name, ignore=CLUTTER)
         else:
             shutil.copyfile(root / name, out / name)
-    wheels, absent = CPU_WHEELS, REPLACED
+    wheels, absent, facts = CPU_WHEELS, REPLACED, {"thumbnail": THUMBNAIL.format(repo)} if repo else {}
     if model != EMBEDDED:
-        wheels, absent = "", (*REPLACED, "torch")
-        card, repositories = SpaceCard.load(root / README), [NAMES[model].repository, XCODEC2.repository]
-        for name, value in (ZERO_GPU | {"models": repositories, "preload_from_hub": repositories}).items():
+        wheels, absent, repositories = "", (*REPLACED, "torch"), [NAMES[model].repository, XCODEC2.repository]
+        facts |= ZERO_GPU | {"models": repositories, "preload_from_hub": repositories}
+    if facts:
+        card = SpaceCard.load(root / README)
+        for name, value in facts.items():
             card.data[name] = value
         card.save(out / README)
     packages = [each for each in read_requirements(root / REQUIREMENTS) if each.name not in absent]
@@ -90,13 +93,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", choices=("space", "hub"), help="a Space, or the loop for transformers' custom_generate")
     parser.add_argument("out", type=Path, help="a new folder, or one that this wrote")
     parser.add_argument("--model", default=EMBEDDED, help=f"of the Space: {EMBEDDED} (the default), " + ", ".join(NAMES))
+    parser.add_argument("--repo", help="of the Space: its OWNER/NAME, for its thumbnail")
     options = parser.parse_args(arguments)
     try:
         if options.kind == "hub":
             print(f"Upload it: hf upload OWNER/pcg {stage_custom_generate(options.out)} .")
         else:
-            out = stage_space(PROJECT, options.out, options.model)
-            print(f"Upload it: hf upload OWNER/NAME {out} . --repo-type space")
+            out = stage_space(PROJECT, options.out, options.model, options.repo)
+            print(f"Upload it: hf upload {options.repo or 'OWNER/NAME'} {out} . --repo-type space")
             print(f"In the Space's settings, set the variable MODEL to {options.model}.")
     except PCGError as error:
         print(f"staging: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ import soundfile
 
 from pcg.cli import main
 from pcg.serving.openai import MEDIA, SPEECH, STAND_IN_VOICES, STAND_INS, VOICES
+from pcg.serving.protection import Limits
 from pcg.serving.speech_service import SpeechService
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -37,6 +38,10 @@ CLIENTS = {
         {"authorization": "Bearer"},
         {"model": "tts-1", "input": TEXT, "voice": "onyx", "response_format": "mp3", "speed": 1},
         None,
+    ),
+    # docs.openwebui.com, OpenAI TTS: the browser's body, with model and voice of the settings
+    "Open WebUI": (
+        {**BEARER, "x-openwebui-user-name": "Ada"}, {"model": "tts-1-hd", "input": TEXT, "voice": "shimmer"}, None
     ),
     # docs.litellm.ai/docs/text_to_speech: what is unset may come as null
     "LiteLLM": (
@@ -75,9 +80,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def open_address(synthesizer: Synthesizer, folder: Path) -> Iterator[str]:
-    """Where the small voice speaks by exact rules, to pages of others, and with the voices of a folder."""
+    """Where the small voice speaks to pages of others, takes recordings, and refuses unknown fields and rules."""
     exact = Synthesizer(synthesizer.voice, folder / "cache", exact_only=True)
-    yield from serve(SpeechService(exact, rows=2, positions=1400), voices=folder, origins=[PAGE])
+    options = {"strict": True, "voices": folder / "voices", "origins": [PAGE], "limits": Limits(voices=2)}
+    yield from serve(SpeechService(exact, rows=2, positions=1400), **options)
 
 
 @pytest.fixture(autouse=True)
@@ -113,9 +119,12 @@ def test_names_of_other_models_and_voices_stand_for_ours(address: str) -> None:
         assert told.content == own[names[name]], name
 
 
-def test_unknown_fields_are_named(address: str) -> None:
+def test_unknown_fields_are_named_or_refused(address: str, open_address: str) -> None:
     odd = {"colour": "red", "Größe\n ": 1, "": 2, "nothing": None}
     assert asked(address, **odd).headers["x-ignored"] == "?, Gr??e??, colour"
+    error = asked(open_address, **odd).json()["error"]
+    assert (error["param"], error["message"][:10]) == ("body", "body is 'w")
+    assert asked(open_address, nothing=None, speed=None, method=None).status_code == 200
 
 
 def test_only_exact_rules_where_that_is_asked(open_address: str) -> None:
@@ -142,29 +151,60 @@ def test_methods_that_are_not_there_are_told(address: str) -> None:
     for path in ("/v1/models", "/v1/models/tiny", VOICES, "/health", "/metrics"):
         answer = httpx.head(f"{address}{path}")
         assert (answer.status_code, answer.content) == (200, b"")
-    for path, allowed in ((SPEECH, {"POST"}), (VOICES, {"GET", "HEAD"}), ("/health", {"GET", "HEAD"})):
+    for path, allowed in ((SPEECH, {"POST"}), (VOICES, {"GET", "HEAD", "POST"}), ("/health", {"GET", "HEAD"})):
         answer = httpx.delete(f"{address}{path}")
         assert (answer.status_code, answer.json()["error"]["type"]) == (405, "invalid_request_error")
         assert set(answer.headers["allow"].split(", ")) == allowed
 
 
-def test_an_exported_voice_speaks_on_the_command_line_and_at_the_endpoint(
-    open_address: str, folder: Path, tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def recording(seconds: float) -> bytes:
+    """Noise as loud as speech."""
+    sound, noise = io.BytesIO(), np.random.default_rng(0).normal(0, 0.1, int(16_000 * seconds)).astype(np.float32)
+    soundfile.write(sound, noise * np.sin(np.arange(len(noise)) / 1600), 16_000, format="WAV")
+    return sound.getvalue()
+
+
+def record(address: str, content: bytes = b"", **fields: str) -> httpx.Response:
+    usual = {"name": "mine", "consent": "true", "ref_text": "hello"}
+    files = {"audio_sample": ("me.wav", content or recording(3), "audio/wav")}
+    return httpx.post(f"{address}{VOICES}", data=usual | fields, files=files, timeout=60)
+
+
+def test_a_recording_becomes_a_voice(open_address: str, address: str, folder: Path) -> None:
+    for changes, status, param in (
+        ({"consent": "no"}, 400, "consent"),
+        ({"name": "../x"}, 400, "name"),
+        ({"name": "alloy"}, 409, "name"),
+        ({"content": b"no sound"}, 400, "audio_sample"),
+    ):
+        answer = record(open_address, **changes)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+    assert record(open_address).json()["id"] == "mine"
+    assert {"id": "mine", "name": "mine"} in httpx.get(f"{open_address}{VOICES}").json()["voices"]
+    own, other = (asked(open_address, voice=voice, seed=1, stream=False).content for voice in ("mine", "one"))
+    assert own[:3] == other[:3]
+    assert own != other
+    assert record(open_address, name="second").status_code == 200
+    assert record(open_address, name="third").status_code == 507
+    kept = sorted(path.name for path in (folder / "voices").rglob("*") if path.is_file())
+    assert kept == ["mine.safetensors", "second.safetensors"]
+    large = httpx.post(f"{open_address}{VOICES}", content=bytes(21 << 20))
+    assert (large.status_code, large.json()["error"]["message"]) == (413, "An upload must have at most 20 MB.")
+    assert record(address).status_code == 403
+
+
+def test_an_exported_voice_speaks_on_the_command_line(
+    tiny_voice_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wav, voice, out = tmp_path / "me.wav", folder / "mine.safetensors", tmp_path / "out.wav"
-    noise = np.random.default_rng(0).normal(0, 0.1, 48_000).astype(np.float32)
-    soundfile.write(wav, noise * np.sin(np.arange(len(noise)) / 1600), 16_000)
+    wav, voice, out = tmp_path / "me.wav", tmp_path / "me.safetensors", tmp_path / "out.wav"
+    wav.write_bytes(recording(3))
     model = ["--model", str(tiny_voice_folder)]
     assert main(["export-voice", str(wav), str(voice), "--reference-text", "hello", *model]) == 0
     assert main(["speak", "yes", "--reference", str(voice), "--out", str(out), *model]) == 0
-    assert {"id": "mine", "name": "mine"} in httpx.get(f"{open_address}{VOICES}").json()["voices"]
-    own, other = (asked(open_address, voice=name, seed=1, stream=False).content for name in ("mine", "one"))
-    assert own[:3] == other[:3]
-    assert own != other
     voice.write_bytes(b"no voice")
     capsys.readouterr()
     assert main(["speak", "yes", "--reference", str(voice), "--out", str(out), *model]) == 2
-    assert "voice file is 'mine.safetensors', but must be one that `pcg export-voice` wrote" in capsys.readouterr().err
+    assert "voice file is 'me.safetensors', but must be one that `pcg export-voice` wrote" in capsys.readouterr().err
 
 
 class Mute(Silent):

@@ -170,3 +170,9 @@ def test_it_starts_and_speaks_as_a_space_would(served: str) -> None:
     assert all(lane["text"] == text and lane["seconds"] > 0.3 for lane in state["lanes"])
     with urlopen(served, timeout=PATIENCE_SECONDS) as answer:
         assert "Voice: embedded (Apache-2.0)" in answer.read().decode()
+
+
+def test_a_space_with_an_address_has_a_thumbnail(little: Path, tmp_path: Path) -> None:
+    card = SpaceCard.load(stage_space(little, tmp_path / "out", repo="me/pcg") / "README.md")
+    assert card.data.thumbnail == "https://huggingface.co/spaces/me/pcg/resolve/main/assets/page.png"
+    assert SpaceCard.load(stage_space(little, tmp_path / "plain") / "README.md").data.get("thumbnail") is None
