@@ -21,11 +21,10 @@ from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
 from explorers.more.recognition import create_recognition
 from explorers.more.spoof import can_judge, create_spoof
-from explorers.requests import Page, can_offer_tools, choose_tools, offer_tools
+from explorers.requests import Page, can_offer_tools, offer_tools
 from explorers.results.listening import create_listening_test
-from explorers.results.results import LastingWorker, create_results, shipped_ids
+from explorers.results.results import create_results, shipped_ids
 from explorers.session import Session
-from explorers.shared.controls import share_controls
 from explorers.shared.readout import ROUND_HTML, banner_html, masthead_html
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
@@ -35,13 +34,13 @@ from pcg.asr.embedded import load_recogniser
 from pcg.asr.judges import FIRST_JUDGE
 from pcg.cli.options import MODEL_HELP
 from pcg.errors import InputError, PCGError
+from pcg.experiments.worker import WorkerSpec
 from pcg.saved_take import Origin
 from pcg.serving.protection import LIMITS, own_folder
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, load_voice
 
 TITLE = "PCG Lab"
-IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
 SWITCH_SECONDS = 2e-4
 FILES = "GRADIO_TEMP_DIR"
@@ -51,53 +50,49 @@ INTERRUPTED = 130
 
 
 def build_page(
-    synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, trouble: str = "", draft: str = AUTO
+    synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, draft: str = AUTO
 ) -> gr.Blocks:
     """Compose the page.
 
     Args:
         example: the folder of the takes that are ready when it opens, None for the shipped ones of the embedded voice.
         recogniser: the folder of the recogniser, without which its panel is left out.
-        trouble: why the requested voice is not loaded.
         draft: how the voice's draft was chosen.
     """
     voice, origin = synthesizer.voice, Origin.of(synthesizer.voice)
     own = EXAMPLE if voice.folder == EMBEDDED else None
     recorded = read_example(folder) if (folder := example or own) else None
     load_judges = lru_cache(maxsize=1)(Judges.load)
-    spec = LastingWorker(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision)
+    ids = shipped_ids(WorkerSpec(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision))
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as page:
         gr.HTML(masthead_html(TITLE, voice), apply_default_css=False)
-        if banner := banner_html(trouble, voice.notice):
-            gr.HTML(banner, apply_default_css=False)
+        if voice.notice:
+            gr.HTML(banner_html(voice.notice), apply_default_css=False)
         session = gr.State(recorded.session if recorded else Session())
         with gr.Tab("Listen", elem_id="listen-tab"):
-            listen = create_listen(page, synthesizer, origin, session, load_judges, recorded, shipped_ids(spec))
-        with gr.Tab("How it works", elem_id="how-tab") as how:
+            listen = create_listen(page, synthesizer, origin, session, load_judges, recorded, ids)
+        with gr.Tab("How it works", elem_id="how-tab"):
             gr.HTML(ROUND_HTML, apply_default_css=False, elem_id="how-round")
             with gr.Tabs(elem_classes="lab-parts"):
-                with gr.Tab("Map", elem_id="map") as part:
-                    view = create_map(synthesizer, session, listen.in_hand, listen.stage)
-                    share_controls([how, part], listen.controls, view)
-                with gr.Tab("Swap test", elem_id="swap") as part:
-                    swap = create_swap(synthesizer, load_judges, session, listen.in_hand)
-                    share_controls([how, part], listen.controls, swap)
+                with gr.Tab("Map", elem_id="map"):
+                    create_map(synthesizer, session, listen.in_hand, listen.stage)
+                with gr.Tab("Swap test", elem_id="swap"):
+                    create_swap(synthesizer, load_judges, session, listen.in_hand)
         with gr.Tab("Results", elem_id="results-tab"), gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
-                create_results(page, synthesizer, spec)
+                create_results(page, ids)
             with gr.Tab("Listening test", elem_id="listening"):
-                create_listening_test(page, synthesizer, origin.digest, listen.controls, listen.speaker.speak)
+                create_listening_test(page, synthesizer, listen.controls, listen.speaker.speak)
         if recogniser.is_dir() or can_judge(synthesizer):
-            with gr.Tab("More", elem_id="more-tab") as more, gr.Tabs(elem_classes="lab-parts"):
+            with gr.Tab("More", elem_id="more-tab"), gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
                     with gr.Tab("Recognition", elem_id="recognise"):
                         load = lru_cache(maxsize=1)(partial(load_recogniser, recogniser))
                         create_recognition(synthesizer, load, session, listen.in_hand)
                 if can_judge(synthesizer):
-                    with gr.Tab("Spoof detectors", elem_id="spoof") as part:
-                        spoof = create_spoof(synthesizer, listen.speaker.speak)
-                        share_controls([more, part], listen.controls, spoof)
+                    with gr.Tab("Spoof detectors", elem_id="spoof"):
+                        create_spoof(synthesizer, listen.controls, listen.speaker.speak)
         create_terms()
     return page.queue(max_size=QUEUE_LENGTH, api_open=False)
 
@@ -106,19 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # The thread that decodes would else wait up to 5 ms a round for those that make sounds and draw, and is timed.
     sys.setswitchinterval(SWITCH_SECONDS)
-    trouble, draft = "", options.draft
     try:
-        try:
-            voice = load_voice(options.model, options.device, draft, options.precision)
-        except PCGError as error:  # a running page can show what went wrong
-            voice, draft, trouble = load_voice(), AUTO, f"{error} {IN_ITS_PLACE}"
-            print(error, file=sys.stderr)
+        voice = load_voice(options.model, options.device, options.draft, options.precision)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds, exact_only=options.exact_only)
         # Takes and uploads lie in a folder of this process, which removes them when it is stopped.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         with own_folder("pcg-lab") as folder:
             os.environ[FILES] = str(folder)
-            page = build_page(synthesizer, trouble=trouble, draft=draft)
+            page = build_page(synthesizer, draft=options.draft)
             if options.mcp:
                 offer_tools(page)
             try:
@@ -141,8 +131,6 @@ def _serve(page: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesize
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
-    if options.mcp:
-        choose_tools(page)
     if not is_lent():
         sleep(OPENING_SECONDS)
         synthesizer.warm_up()

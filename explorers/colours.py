@@ -31,13 +31,6 @@ def css_variables() -> str:
     return f":root {{ {light}}} .dark {{ {dark}}}"
 
 
-def swatch_html(name: str) -> str:
-    """A patch of colour before the `name` of a condition or a system that begins with a method: "PCG, theta 0.5"; nothing for
-    other names, such as the draft "pcg". Decoration, as the name says the same."""
-    colour = {method.upper(): colour for method, colour in METHODS.items()}.get(name.partition(",")[0])
-    return f'<i class="swatch" style="background: {colour}" aria-hidden="true"></i>' if colour else ""
-
-
 GRID = "rgba(125, 130, 136, 0.25)"
 MARGIN = {"l": 52, "r": 12, "t": 34, "b": 44}
 

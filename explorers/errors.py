@@ -10,6 +10,7 @@ import gradio as gr
 
 from pcg.errors import InputError, PCGError, unexpected
 
+TOLD_SECONDS = 30
 PLAIN = (
     ("must be some English text", "Type an English text first."),
     ("must be English: letters", "I can only read English letters and digits."),
@@ -34,7 +35,7 @@ def plain(error: PCGError) -> str:
 
 def page_error(error: PCGError) -> gr.Error:
     """The sentence for the page, escaped, as the page would run HTML."""
-    return gr.Error(escape(plain(error), quote=False), print_exception=False)
+    return gr.Error(escape(plain(error), quote=False), duration=TOLD_SECONDS, print_exception=False)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import numpy as np
 
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
-from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
+from pcg.metrics.intelligibility import NORMALISED, Judge, word_errors
 from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, Sample, Similarity, for_judges
 
 
@@ -22,22 +22,20 @@ class Judges:
         """Load the judge of words of that name, and the usual ones of speakers and quality."""
         return cls(load_judge(judge), Similarity(Resemblyzer()), DNSMOS())
 
-    def names(self, reference: str) -> dict[str, str]:
-        """The name of the judge of each figure; `reference`: what speakers are compared with, in words."""
-        return {
-            "WER, CER": f"{self._words.name}; {NORMALISED}",
-            "Speaker": f"{self._speaker.name} to {reference}",
-            "DNSMOS": self._quality.name,
-        }
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the judge of each figure."""
+        words = f"{self._words.name}; {NORMALISED}"
+        return {"WER": words, "Speaker": f"{self._speaker.name} to the original", "DNSMOS": self._quality.name}
 
-    def verdicts(self, samples: Sequence[Sample]) -> list[tuple[str, dict[str, float]]]:
-        """The words that were heard in each of `samples`, which have a text and a reference, and its figures."""
-        sounds, verdicts = [for_judges(sample.samples, sample.sample_rate) for sample in samples], []
+    def verdicts(self, samples: Sequence[Sample]) -> list[dict[str, float | str]]:
+        """The figures of each of `samples`, which have a text and a reference, and the words that were "heard" in it."""
+        sounds = [for_judges(sample.samples, sample.sample_rate) for sample in samples]
         measured = self._words.transcribe(sounds, JUDGE_RATE), self._speaker.measure(samples), self._quality.measure(samples)
-        for sample, heard, similarity, dnsmos in zip(samples, *measured, strict=True):
-            rates = {"wer": word_errors(sample.text, heard).rate, "cer": char_errors(sample.text, heard).rate}
-            verdicts.append((heard, {**rates, "similarity": similarity, "dnsmos": dnsmos}))
-        return verdicts
+        return [
+            {"heard": heard, "wer": word_errors(sample.text, heard).rate, "similarity": similarity, "dnsmos": dnsmos}
+            for sample, heard, similarity, dnsmos in zip(samples, *measured, strict=True)
+        ]
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
         """The words of a sound `[N]`, by the judge of words."""

@@ -7,7 +7,6 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from contextvars import ContextVar
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +22,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from explorers.errors import check_whole, fault, page_error, showing_errors
 from pcg.errors import InputError, PCGError, first_line
@@ -54,21 +53,15 @@ DEEPEST = 32
 RECORDED_EVENTS = 200
 LAST_STEP_SECONDS = 30.0
 UPLOADED = "a file that was uploaded to this page"
-TOOLS = ("generate", "token_group", "swap", "transcribe", "experiments")
-"""The endpoints that models are offered: one for each thing that can be asked without a session."""
 MISSING = "The MCP server needs one more package: pip install -r requirements-mcp.txt."
 WRONG_KIND = "A value is none that this page sends."
 AGENTS = """# PCG Lab
 
-Speech tokens decoded by AR, SD, SSD and PCG: one sentence, four ways, with every acceptance test.
-
-Ask with POST ADDRESSgradio_api/call/v2/ENDPOINT and a JSON object of arguments; what is left out has its default. The
-answer names an event: GET ADDRESSgradio_api/call/ENDPOINT/EVENT streams the results. All endpoints and arguments:
-ADDRESSgradio_api/info
+Speech tokens decoded by AR, SD, SSD and PCG, with every acceptance test. POST a JSON object of arguments; what is left out has
+its default. The answer names an event: GET ADDRESSgradio_api/call/ENDPOINT/EVENT streams the results. All endpoints and
+arguments: ADDRESSgradio_api/info. Limits: SECURITY.md of the project.
 
     curl -s -H 'Content-Type: application/json' -d '{"token": 17, "theta": 0.4}' ADDRESSgradio_api/call/v2/token_group
-
-Limits: SECURITY.md of the project; a refused call says why in one sentence.
 """
 """What agents read first."""
 KINDS = {
@@ -110,7 +103,6 @@ def app_options(hosts: tuple[str, ...] = (), limits: Limits = LIMITS) -> dict[st
         "middleware": [
             Middleware(Guard, hosts=names, paths=OPEN_PATHS, frames=frames, unexpected=lambda error: str(fault(error))),
             Middleware(Rate, most=limits.posts_each_minute),
-            Middleware(Statuses),
             Middleware(Bodies, limits=limits, upload_path=UPLOAD_PATH, folder=lambda: Path(get_upload_folder())),
         ],
         "routes": [
@@ -144,31 +136,6 @@ class Rate:
         await answer(scope, receive, send)
 
 
-_refusals: ContextVar[list[Exception]] = ContextVar("refusals")
-"""The errors of the request that is being answered that are its own fault."""
-
-
-class Statuses:
-    """ASGI middleware: answer 422 to a request that was refused; Gradio answers every error with 500."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusals: list[Exception] = []
-
-        async def with_status(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 500 and refusals:
-                message["status"] = 422
-            await send(message)
-
-        token = _refusals.set(refusals)
-        try:
-            await self.app(scope, receive, with_status)
-        finally:
-            _refusals.reset(token)
-
-
 class Page(gr.Blocks):
     """Blocks with validated requests. Bad values get one sentence; an unexpected exception is logged and gets a reference."""
 
@@ -193,10 +160,7 @@ class Page(gr.Blocks):
     async def process_api(self, *arguments: object, **options: object) -> dict[str, object]:
         try:
             return await super().process_api(*arguments, **options)
-        except gr.Error as error:
-            _refusals.get([]).append(error)
-            raise
-        except StopAsyncIteration:
+        except (gr.Error, StopAsyncIteration):
             raise
         except Exception as error:
             raise page_error(fault(error)) from error
@@ -239,9 +203,7 @@ class Page(gr.Blocks):
                         self._at_work.discard(made)
                     yield step
                     if monotonic() - begun > seconds:
-                        late = (
-                            f"This job was stopped at the limit of {seconds:g} s, waiting included; what is finished is kept."
-                        )
+                        late = f"It was stopped at the limit of {seconds:g} s, waiting included; what is finished is kept."
                         with showing_errors():
                             yield made.throw(PCGError(late))
                             yield from made
@@ -304,9 +266,3 @@ def offer_tools(page: gr.Blocks) -> None:
     for endpoint in page.fns.values():
         if isinstance(endpoint.api_name, str) and endpoint.api_visibility == "public":
             endpoint.fn.__name__ = endpoint.api_name
-
-
-def choose_tools(page: gr.Blocks) -> None:
-    """Leave TOOLS alone to the MCP server of a page that was launched; Gradio makes every endpoint a tool."""
-    server = page.mcp_server_obj
-    server.tool_to_endpoint = {name: place for name, place in server.tool_to_endpoint.items() if place.lstrip("/") in TOOLS}

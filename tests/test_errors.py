@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from explorers.shared.readout import failure_html
+from explorers.errors import page_error
 from pcg import errors
 from pcg.errors import InputError, PCGError, counted, unexpected
 
@@ -64,4 +64,4 @@ def test_one_thing_has_no_plural(number, words):
 
 
 def test_a_failure_tells_its_reason_as_text():
-    assert "&lt;b&gt; could not be read." in failure_html(PCGError("<b> could not be read."))
+    assert page_error(PCGError("<b> could not be read.")).message == "&lt;b&gt; could not be read."

@@ -1,7 +1,6 @@
 """The map of the tokens: every token a point, its group at theta, and its sound. Drawn by plotly in `map.js`."""
 
 import json
-from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -132,15 +131,15 @@ def whole_view(
     }
 
 
-def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, stage: gr.HTML) -> Mapping[str, object]:
-    """Lay the panel out; return the controls that share their values with other panels.
+def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, stage: gr.HTML) -> None:
+    """Lay the panel out.
 
     Args:
         session: holds a Session; `in_hand`: which of its takes the map shows.
         stage: its event `locate` asks for a `token`, or for the `group` that a test of the take drew.
     """
-    allowed, last = bounds("theta"), synthesizer.voice.codec.codebook_size - 1
     # The lists of a crowded embedding may end above the lowest theta.
+    allowed = bounds("theta")
     low = max(allowed.low, ceil(synthesizer.library.neighbours("cosine").floor / allowed.step) * allowed.step)
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
@@ -150,10 +149,6 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
                 info=explained("theta"), elem_id="map-theta", min_width=260,
             )  # fmt: skip
             similarity = setting("similarity", "map-", info=None)
-            token_box = gr.Number(
-                None, label=f"Token, 0 to {last}", precision=0, minimum=0, maximum=last, elem_id="map-token", min_width=120
-            )
-            find = gr.Button("Find", elem_id="map-find", size="md", scale=0, min_width=80)
         with TemporaryDirectory() as folder:
             points = Path(folder) / "map.json"
             write_points(synthesizer, points)
@@ -183,13 +178,11 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         with showing_errors():
             return gr.update(**whole_view(synthesizer, session.in_hand(key), token, theta, similarity))
 
-    def choose(number: object, theta: float, similarity: str) -> list[object]:
+    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        number = event_values(event).get("token")
         with showing_errors():
             picture = {} if number is None else token_group(synthesizer, number, theta, similarity)
-        return [gr.update(scene=picture), picture.get("token"), picture.get("token")]
-
-    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
-        return choose(event_values(event).get("token"), theta, similarity)
+        return [gr.update(scene=picture), picture.get("token")]
 
     def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
         asked, shown = event_values(event), session.in_hand(key)
@@ -204,7 +197,7 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
             props = whole_view(synthesizer, shown, token, theta, similarity)
         return [gr.update(**props), token, theta, similarity]
 
-    def play(token: int | None, theta: float, similarity: str, key: str, session: Session) -> list[object]:
+    def listen(token: int | None, theta: float, similarity: str, key: str, session: Session) -> list[object]:
         if token is None:
             return [PROMPT, None, None]
         with showing_errors():
@@ -216,24 +209,18 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         with showing_errors():
             return token_group(synthesizer, token, theta, similarity)
 
-    drawn, chosen = [theta, similarity, token, session, in_hand], [map_, token, token_box]
+    drawn = [theta, similarity, token, session, in_hand]
     gr.on([theta.change, similarity.change], redraw, drawn, map_, trigger_mode="always_last", **QUICK)
     session.change(redraw, drawn, map_, **QUICK)
     # "always_last" would repeat the data of the first event.
-    map_.pick(pick, [theta, similarity], chosen, trigger_mode="multiple", **QUICK)
-    asked = [token_box, theta, similarity]
-    gr.on([token_box.submit, find.click], choose, asked, chosen, trigger_mode="always_last", **QUICK)
+    map_.pick(pick, [theta, similarity], [map_, token], trigger_mode="multiple", **QUICK)
     places = [map_, token, theta, similarity]
     stage.locate(locate, [theta, similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
-    hear.click(
-        play, [token, theta, similarity, in_hand, session], [words, *players], api_name="listen",
-        api_description="Hear a token alone, and the take with it in place of every member of its group at theta.",
-    )  # fmt: skip
+    hear.click(listen, [token, theta, similarity, in_hand, session], [words, *players], api_visibility="private")
     gr.api(
         group, api_name="token_group", queue=False,
         api_description="The group of a token at theta: its members, most similar first, and their similarities.",
     )  # fmt: skip
-    return {"theta": theta, "similarity": similarity}
 
 
 def hear_token(

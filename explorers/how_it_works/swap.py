@@ -10,13 +10,13 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
+from explorers.errors import showing_errors
 from explorers.judging import Judges
 from explorers.session import NO_TAKE, Session, ShownTake
 from explorers.shared import controls
 from explorers.shared.readout import message_html, percent, table_html
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
-from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
 from pcg.errors import PCGError, counted
 from pcg.metrics.quality import Sample
@@ -26,7 +26,6 @@ from pcg.take import Take
 from pcg.text.prompt import Reference
 
 ORIGINAL, SWAPPED, CONTROL = "original", "swapped", "control"
-CUT = "It ran to the length limit, before the end of the text."
 NOTE = "One utterance proves nothing. Over many, with intervals: python -m pcg swap."
 READY = "Choose theta, then swap."
 HEADING = f"""<header class="title"><h2>Swap test<small>may similar tokens stand for each other?</small></h2>
@@ -41,23 +40,20 @@ FIGURES = {
     "swapped": ("swapped", percent),
     "mean_group_size": ("average |G|", "{:.1f}".format),
     "wer": ("WER", percent),
-    "cer": ("CER", percent),
     "similarity": ("speaker similarity", "{:.3f}".format),
     "dnsmos": ("DNSMOS", "{:.2f}".format),
-    "mel_distance": ("mel distance", "{:.2f} dB".format),
 }
 """The name and the form of each figure."""
 
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """One version of the utterance: its tokens, its sound `samples [N]`, what was heard, and a row of the paper's Table 2,
-    by FIGURES; None where a figure has no meaning, or is not judged yet."""
+    """One version of the utterance: its tokens, its sound `samples [N]`, and a row of the paper's Table 2, by FIGURES, with the
+    words that were "heard"; None where a figure has no meaning, or is not judged yet."""
 
     swapped: Swapped
     samples: np.ndarray = field(repr=False)
-    figures: Mapping[str, float | None]
-    heard: str | None = None
+    figures: Mapping[str, float | str | None]
 
 
 def take_to_swap(session: Session, key: str) -> ShownTake | None:
@@ -80,7 +76,7 @@ def versions_of(
     versions = {}
     for name, swapped in made.items():
         size = inside.mean_group_size if name == SWAPPED else None
-        figures = dict.fromkeys(FIGURES) | {"swapped": swapped.share, "mean_group_size": size}
+        figures = dict.fromkeys((*FIGURES, "heard")) | {"swapped": swapped.share, "mean_group_size": size}
         versions[name] = Version(swapped, synthesizer.decode(list(swapped.tokens), speaker), figures)
     return versions
 
@@ -104,21 +100,17 @@ def swap_test(
     take, speaker = shown.take, shown.speaker(synthesizer.voice.references)
     versions = versions_of(synthesizer, take, speaker, theta, similarity, seed)
     yield versions, {}
-    judges, rate, first = load_judges(), take.sample_rate, versions[ORIGINAL].samples
-    names = {**judges.names("the original"), "Mel distance": "mean absolute difference of log-mels to the original"}
-    sounds = [version.samples for version in versions.values()]
-    verdicts = judges.verdicts([Sample(sound, rate, take.text, first) for sound in sounds])
-    judged = {}
-    for (name, version), (heard, figures) in zip(versions.items(), verdicts, strict=True):
-        distance = {"mel_distance": mel_distance(version.samples, first, rate)}
-        judged[name] = replace(version, heard=heard, figures={**version.figures, **figures, **distance})
-    yield judged, names
+    judges, first = load_judges(), versions[ORIGINAL].samples
+    samples = [Sample(version.samples, take.sample_rate, take.text, first) for version in versions.values()]
+    verdicts = zip(versions.items(), judges.verdicts(samples), strict=True)
+    yield (
+        {name: replace(version, figures={**version.figures, **figures}) for (name, version), figures in verdicts},
+        judges.names,
+    )
 
 
-def create_swap(
-    synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: gr.State, in_hand: gr.Radio
-) -> Mapping[str, object]:
-    """Lay the panel out; return the controls that share their values with other panels.
+def create_swap(synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: gr.State, in_hand: gr.Radio) -> None:
+    """Lay the panel out.
 
     session: holds a Session; `in_hand`: which of its takes is chosen; `load_judges` is called at the first swap.
     """
@@ -127,11 +119,10 @@ def create_swap(
         with gr.Row(elem_classes="lab-seed"):
             theta = controls.setting("theta", "swap-", info=explained("theta", "Lower is a harder test."))
             similarity = controls.setting("similarity", "swap-", info=None)
-            seed = controls.seed_and_dice("swap-")
+            seed = controls.setting("seed", "swap-", info=None)
         with gr.Row(elem_classes="lab-seed"):
             run = gr.Button("Swap", variant="primary", elem_id="swap-run", size="md", scale=0, min_width=120)
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="swap-status")
-        text = gr.HTML("", apply_default_css=False, elem_id="swap-said")
         places: dict[str, tuple[gr.Audio, gr.HTML]] = {}
         with gr.Row(equal_height=True, elem_classes="lab-pair"):
             for name, note in VERSIONS.items():
@@ -143,52 +134,41 @@ def create_swap(
     record = gr.JSON(visible=False)
     lent = on_gpu(partial(swap_test, synthesizer, load_judges), lambda *_: LONGEST_SECONDS)
 
-    @controls.telling_errors(status)
-    def handle(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
+    def swap_take(theta: float, similarity: str, seed: int, key: str, session: Session) -> Iterator[dict[Component, object]]:
         shown = take_to_swap(session, key)
-        with closing(lent(shown, theta, similarity, seed)) as steps:
+        with showing_errors(), closing(lent(shown, theta, similarity, seed)) as steps:
             for versions, judges in steps:
                 take = shown.take
-                rows = {name: {**version.figures, "heard": version.heard} for name, version in versions.items()}
+                rows = {name: version.figures for name, version in versions.items()}
                 updates: dict[Component, object] = {
                     record: {"text": take.text, "voice": take.voice, "versions": rows, "judges": judges},
-                    text: original_html(take),
                     table: figures_html(versions, judges),
                     status: message_html("Swapped and judged." if judges else "Swapped. The judges listen."),
                 }
                 for name, (sound, words) in places.items():
-                    updates[words] = heard_html(name, versions[name])
+                    updates[words] = heard_html(name, versions[name], take)
                     if not judges:
                         updates[sound] = controls.pcm(versions[name].samples, take.sample_rate)
                 yield updates
 
     run.click(
-        handle, [theta, similarity, seed, in_hand, session],
-        [record, text, table, *(each for pair in places.values() for each in pair), status],
+        swap_take, [theta, similarity, seed, in_hand, session],
+        [record, table, *(each for pair in places.values() for each in pair), status],
         **controls.queued_beside(status), api_name="swap",
         api_description="Swap the tokens of a take within their groups, and judge the sound beside the original and a control; "
         "streams a record, then the same as HTML and sounds.",
     )  # fmt: skip
-    return {"theta": theta, "similarity": similarity, "seed": seed}
 
 
-def original_html(take: Take) -> str:
-    """Write the method, the voice and the text of the utterance, escaped."""
-    method = "AR" if take.settings.method == "ar" else f"{take.settings.method.upper()}, not by AR as in the paper"
-    cut = f" {CUT}" if take.hit_limit else ""
-    return f'<p class="swap-words">By {method}, voice {escape(take.voice)}: <q>{escape(take.text)}</q>{cut}</p>'
-
-
-def heard_html(name: str, version: Version) -> str:
-    """Write the number of replaced tokens and the recognised words, escaped."""
-    swapped = version.swapped
-    what = counted(len(swapped.tokens), "token")
+def heard_html(name: str, version: Version, take: Take) -> str:
+    """Write what was spoken, or the number of replaced tokens, and the recognised words, escaped."""
+    swapped, what = version.swapped, f"By {take.settings.method.upper()}, voice {take.voice}: “{take.text}”"
     if name != ORIGINAL:
-        alone = len(swapped.tokens) - len(swapped.candidates)
-        what = f"{len(swapped.positions)} of {what} replaced; {alone} stand alone in their group"
-    words = f"<q>{escape(version.heard)}</q>" if version.heard else "nothing"
-    said = "" if version.heard is None else f'<p class="swap-words">Heard: {words}</p>'
-    return f'<p class="map-note">{what}.</p>{said}'
+        alone, count = len(swapped.tokens) - len(swapped.candidates), counted(len(swapped.tokens), "token")
+        what = f"{len(swapped.positions)} of {count} replaced; {alone} stand alone in their group."
+    heard = version.figures["heard"]
+    said = "" if heard is None else f'<p class="swap-words">Heard: {f"<q>{escape(heard)}</q>" if heard else "nothing"}</p>'
+    return f'<p class="map-note">{escape(what)}</p>{said}'
 
 
 def figures_html(versions: Mapping[str, Version], judges: Mapping[str, str]) -> str:

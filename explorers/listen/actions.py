@@ -50,25 +50,15 @@ class Request:
     transcript: str = ""
     consent: bool = False
 
-    def speaker(
-        self, synthesizer: Synthesizer, transcribe: Transcribe | None = None
-    ) -> tuple[str, Reference | None, str | None]:
-        """Return the voice's name, the reference if it is the visitor's own, and the words that were recognised in it.
-
-        Without a transcript, `transcribe` recognises the words. A longer recording is cut at a pause: then they are "".
-        """
-        voice = synthesizer.voice
+    def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None) -> tuple[str, Reference | None]:
+        """Return the voice's name, and the reference if it is the visitor's own; without a transcript, `transcribe` recognises
+        its words."""
         if not self.recording:
-            voice.reference(self.voice)
-            return self.voice, None, None
+            synthesizer.voice.reference(self.voice)
+            return self.voice, None
         if not self.consent:
             raise PCGError("To use a recorded voice, confirm that the speaker agrees.")
-        reference = voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
-        if self.transcript.strip():
-            return RECORDING, reference, None
-        rate, longest = voice.codec.sample_rate, voice.reference_seconds[1]
-        fits = len(load_audio(Path(self.recording), rate, LONGEST_FILE_SECONDS)) <= longest * rate
-        return RECORDING, reference, reference.text if fits else ""
+        return RECORDING, synthesizer.voice.reference_from_audio(Path(self.recording), self.transcript, transcribe)
 
 
 @dataclass
@@ -93,13 +83,12 @@ class Live:
 @dataclass(frozen=True)
 class Step:
     """A step of a run: the session so far, the status, and the take that is being generated. changed: whether the session has
-    changed since the last step. recognised: the words of a recording, see `Request.speaker`."""
+    changed since the last step."""
 
     session: Session
     status: str
     live: Live | None = None
     changed: bool = False
-    recognised: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,18 +121,17 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     if request.method != ALL:
         synthesizer.decoder.check_method(request.method)
     methods = tuple(name for name in synthesizer.methods if request.method in (ALL, name) or name == "ar")
-    voice, reference, recognised = request.speaker(synthesizer, speaker.transcribe)
-    said = (text, voice, reference)
+    said = (text, *request.speaker(synthesizer, speaker.transcribe))
     session = session.with_marks(task_of(*said, request.settings), methods)
     first = request.method if request.method in methods else "pcg" if "pcg" in methods else methods[-1]
-    yield Step(session, f"{first.upper()} begins.", changed=True, recognised=recognised)
+    yield Step(session, f"{first.upper()} begins.", changed=True)
     yield from _speak_turn(speaker, [first], request.settings, said, session, sounding=True)
     in_turns = speaker.service is not None and len(text) <= LONGEST_IN_TURNS
     for turn in [methods] if in_turns else [[method] for method in methods]:
         takes = yield from _speak_turn(speaker, turn, request.settings, said, session)
         for take in takes:
-            sound = speaker.keep(take, reference) if len(take.audio) else None
-            session = session.with_take(ShownTake.of(take, sound, reference))
+            sound = speaker.keep(take, said[2]) if len(take.audio) else None
+            session = session.with_take(ShownTake.of(take, sound, said[2]))
         names = ", ".join(method.upper() for method in methods[: methods.index(turn[-1]) + 1])
         yield Step(session, f"{names} in {perf_counter() - begun:.1f} s.", changed=True)
 
@@ -242,7 +230,6 @@ def while_waiting(speech: object, synthesizer: Synthesizer) -> Iterator[str]:
         if synthesizer.preparing:
             yield PREPARING
             continue
-        place, seconds = speech.place, speech.seconds_left
-        before = "You are next" if place <= 1 else f"{counted(place - 1, 'take')} of other visitors before yours"
-        left = "" if seconds is None else f", about {counted(max(1, round(seconds)), 'second')} left"
-        yield f"{before}{left}. The takes on this page can be played meanwhile."
+        ahead = speech.place - 1
+        before = "You are next" if ahead <= 0 else f"{counted(ahead, 'take')} of other visitors before yours"
+        yield f"{before}. The takes on this page can be played meanwhile."

@@ -23,10 +23,8 @@ from explorers.shared.controls import (
     DECODING,
     PRIVATE,
     event_values,
-    new_seed,
     setting,
     text_box,
-    voice_choice,
     with_parameters,
 )
 from explorers.shared.readout import message_html
@@ -49,8 +47,6 @@ TUNED = tuple(name for name in Settings.model_fields if name not in ("method", *
 MOVED = ("text", "voice", "recording", *TUNED)
 """The controls that a take, a link or a preset moves."""
 TRANSCRIPT = "Leave it empty to let the recogniser transcribe the recording. A longer recording is then cut at a pause."
-RECOGNISED = "Recognised in the recording. Correct it where it is wrong, and run again."
-CUT = "The recording is too long, so only its beginning is used. Leave this empty: the recogniser transcribes what is used."
 EXAMPLES = ("Could you tell me the way?", "It costs $4.99.", "She sells sea shells.")
 READY = "Ready."
 RECORDED = "A recorded example: press Play, or type a text and press Generate."
@@ -65,6 +61,10 @@ WITH_METHOD = """(...values) => {
   return values;
 }"""
 """The stage says which method runs again; a press on Generate runs all."""
+ROLL = """() => {
+  setTimeout(() => document.dispatchEvent(new CustomEvent("knob-moved")));
+  return Math.floor(10000 * Math.random());
+}"""
 Updates = dict[Block, object]
 
 
@@ -119,7 +119,7 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
     with gr.Column(elem_id="ask", elem_classes="lab-form"):
         with gr.Row(elem_classes="ask-row", equal_height=False):
             with gr.Column(scale=1, min_width=240):
-                made["text"] = text_box("", text, lines=2)
+                made["text"] = text_box(text)
             with gr.Column(scale=0, min_width=150, elem_classes="ask-buttons"):
                 made["run"] = gr.Button("Generate", variant="primary", elem_id="run")
                 made["stop"] = gr.Button("Stop", elem_id="stop")
@@ -129,7 +129,8 @@ def _controls(synthesizer: Synthesizer, settings: Settings, text: str) -> dict[s
                 chip.click(None, None, made["text"], js=f"() => {sentence!r}", **PRIVATE)
     with gr.Accordion("Tune", open=False, elem_id="knobs", elem_classes="lab-form"):
         with gr.Row(elem_classes="knob-row"):
-            made["voice"] = voice_choice(synthesizer, "")
+            voices = list(synthesizer.voice.references)
+            made["voice"] = gr.Dropdown(voices, value=voices[0], label="Voice", elem_id="voice")
             for name in FIRST:
                 made[name] = setting(name, settings=settings)
             made["dice"] = gr.Button("⚄ Roll the seed", elem_id="dice", size="sm", scale=0, min_width=120)
@@ -190,11 +191,7 @@ class Listen:
                     if step.changed:
                         session = turn.session = step.session
                         update["value"] = self.value(session, hand, status=status)
-                    updates: Updates = {self.stage: gr.update(**update)}
-                    if step.recognised is not None:
-                        info = RECOGNISED if step.recognised else CUT
-                        updates[self.controls["transcript"]] = gr.update(value=step.recognised, info=info)
-                    yield updates
+                    yield {self.stage: gr.update(**update)}
             # Not before: what the page does with new takes would run beside the next method, whose time is measured.
             session = turn.session or session
             turn.end(number)
@@ -267,28 +264,26 @@ def _wire(page: gr.Blocks, tab: Listen) -> None:
         yield from tab.generate(*values)
 
     running = {
-        "fn": generate_takes, "inputs": [*asked, hand, session, turn],
-        "outputs": [stage, session, controls["transcript"]], "js": WITH_METHOD.replace("METHOD", str(ASKED.index("method"))),
-        "show_progress": "hidden", "trigger_mode": "always_last",
-        "concurrency_id": SPEAKING if service else DECODING, "concurrency_limit": VISITORS if service else 1,
+        "fn": generate_takes, "inputs": [*asked, hand, session, turn], "outputs": [stage, session],
+        "js": WITH_METHOD.replace("METHOD", str(ASKED.index("method"))), "show_progress": "hidden",
+        "trigger_mode": "always_last", "concurrency_id": SPEAKING if service else DECODING,
+        "concurrency_limit": VISITORS if service else 1,
     }  # fmt: skip
     full = gr.on(
         [controls["run"].click, controls["text"].submit], **running, api_name="generate",
         api_description="Generate takes of the text with a method, beside AR, or with all methods; streams the value of the "
         "stage, whose `state` is JSON: lanes with rounds and figures.",
     )  # fmt: skip
-    again = stage.again(**running, api_visibility="private")
-    judge = {"api_name": "judge", "api_description": "Judge the takes of this session; streams the value of the stage."}
-    work = [full, again]
-    for run, named in ((full, judge), (again, {"api_visibility": "private"})):
+    hidden, work = {"api_visibility": "private"}, []
+    for run in (full, stage.again(**running, **hidden)):
         for ended in (run.success, run.failure):  # also of a request that was refused before the handler saw it
-            ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", api_visibility="private")
+            ended(js="() => { document.dispatchEvent(new CustomEvent('run-ended')); }", **hidden)
         # An event of its own, as the next press waits for the end of the last run.
         judged = run.success(
             tab.judge, [hand, session, turn], [stage, session], show_progress="hidden", trigger_mode="multiple",
-            concurrency_id="judging", concurrency_limit=VISITORS, **named,
+            concurrency_id="judging", concurrency_limit=VISITORS, **hidden,
         )  # fmt: skip
-        work.append(judged)
+        work += [run, judged]
     # Through the queue where a state changes: gradio tells the page of that nowhere else.
     queued = {**PRIVATE, "queue": True, "concurrency_limit": None, "trigger_mode": "multiple"}
     # In two steps: what the run sent last may reach the page after the answer to the first.
@@ -300,8 +295,5 @@ def _wire(page: gr.Blocks, tab: Listen) -> None:
     studying = {"queue": True, "concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
     stage.study(tab.study, [hand, session], stage, **PRIVATE | studying)
     stage.use(tab.use, [hand, session], [stage, session, hand, *(controls[name] for name in MOVED)], **queued)
-    rolled = controls["dice"].click(new_seed, None, controls["seed"], api_name="new_seed", queue=False, show_progress="hidden")
-    rolled.then(js="() => document.dispatchEvent(new CustomEvent('knob-moved'))", api_visibility="private")
-    recording, note = controls["recording"], controls["note"]
-    recording.clear(lambda: ("", ""), None, [controls["transcript"], note], **PRIVATE)
-    recording.change(tab.check, recording, note, **PRIVATE)
+    controls["dice"].click(None, None, controls["seed"], js=ROLL, **PRIVATE)
+    controls["recording"].change(tab.check, controls["recording"], controls["note"], **PRIVATE)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
-from os.path import commonprefix
 from pathlib import Path
 
 import gradio as gr
@@ -35,8 +34,6 @@ HEADING = f"""<header class="title"><h2>Recognition<small>self-speculative, by C
 <p>The CTC head of the encoder drafts a text. If {term_html("entropy-gate", "every frame is certain")}, the draft is the
 transcript. Otherwise the language model {term_html("likelihood", "verifies")} it in one pass, and decodes on its own from the
 first rejected token.</p></header>"""
-LEGEND = """<p class="key"><span class=kept>abc</span> drafted and accepted
-<span class=rewritten>abc</span> decoded by the language model</p>"""
 
 Word = tuple[str, str, str]
 """A place of an alignment: "equal", "substitute", "insert" or "delete"; the reference's word; the recognised word."""
@@ -151,11 +148,8 @@ def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Reco
         note = "disabled" if disabled else f"{accepted} of {counted(len(result.parts), 'utterance')}"
         chips += f'<li class="{stage}{" accepting" if accepted else ""}"><b>{name}</b> <small>{note}</small></li>'
     for part, begin in zip(result.parts, result.starts, strict=True):
-        kept = accepted_text(part)
-        spans = {"kept": kept, "rewritten": part.text[len(kept) :]}
-        words = "".join(f'<span class="{kind}">{escape(text)}</span>' for kind, text in spans.items() if text)
         place = f'<span class="place">{begin:.1f} s, {STAGES[part.stage]}</span> ' if len(result.parts) > 1 else ""
-        body += f'<p class="said">{place}{words or "(no words)"}</p>'
+        body += f'<p class="said">{place}{escape(part.text) or "(no words)"}</p>'
         if part.stage == "ar":
             verified = f"{part.accepted} of {counted(len(part.hypothesis), 'token')} verified"
             refused = _refusal(recogniser, thresholds, part)
@@ -164,7 +158,7 @@ def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Reco
     readout = f"<b>{rtfx:.1f}×</b> {term_html('rtfx')} of {escape(recogniser.name)}"
     return (
         f'<div class="transcript" role="status"><p class="headline"><span class="speed">{readout}</span></p>'
-        f'<ol class="stages" aria-label="Steps, and what each accepted">{chips}</ol>{body}{LEGEND}</div>'
+        f'<ol class="stages" aria-label="Steps, and what each accepted">{chips}</ol>{body}</div>'
     )
 
 
@@ -176,14 +170,6 @@ def _refusal(recogniser: Recogniser, thresholds: Thresholds, part: Transcript) -
     # Rounded down, or a likelihood just below the threshold would seem to be above it.
     likelihood = f"{int(1000 * float(part.likelihoods[at])) / 1000:.3f}, not above {thresholds.lm:g}"
     return f" Rejected at “{escape(recogniser.text(part.hypothesis[at : at + 1]))}”: likelihood {likelihood}."
-
-
-def accepted_text(transcript: Transcript) -> str:
-    """Return the front of the text that the CTC head drafted and a gate accepted."""
-    if transcript.stage != "ar":
-        return transcript.text
-    # A token may end within a character, or write another space than its neighbours do.
-    return commonprefix([transcript.text, transcript.accepted_text])  # noqa: RUF071 - no paths
 
 
 def alignment_html(judge: str, words: Sequence[Word]) -> str:

@@ -13,10 +13,11 @@ import plotly.graph_objects as go
 from gradio.components import Component
 
 from explorers.colours import DETECTORS, INK, MARGIN, SOUND_COLOUR, axis, layout
+from explorers.errors import showing_errors
 from explorers.listen.actions import while_waiting
 from explorers.shared import controls
-from explorers.shared.readout import busy_html, message_html
-from explorers.shared.terms import TERMS, explained, term_html
+from explorers.shared.readout import message_html
+from explorers.shared.terms import TERMS, term_html
 from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import counted
@@ -28,17 +29,15 @@ from pcg.text.reading import check_text
 
 NOTE = "One text and one seed (n = 1): nothing follows for the samplers in general."
 HEADING = f"""<header class="title"><h2>Spoof detectors<small>which parts sound synthetic to them?</small></h2>
-<p>Six samplers say one text. The curves are the {term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens:
-lower is more like speech. The beams are chosen by these same detectors, so their lower curves prove nothing. {NOTE}</p>
+<p>Six samplers say the text of Listen, with its voice, temperature and seed. The curves are the
+{term_html("spoof", "spoof probability")} of stretches of 50, 25 or 10 tokens: lower is more like speech. The beams are chosen
+by these same detectors, so their lower curves prove nothing. {NOTE}</p>
 </header>"""
 PLAN = Hierarchy()
 BEAMS = f"""<h3>Beams</h3><p class="beams-note">After {PLAN.warmup} tokens, {PLAN.beams[0]} {term_html("beam", "beams")}
 continue from one position; {PLAN.beams[1]} are left after {PLAN.stages[0]} tokens, {PLAN.beams[2]} after {PLAN.stages[1]}, and
 after {PLAN.stages[2]} the one with the best sum of ranks is chosen.</p>"""
-EXAMPLE = "The train to the city leaves at nine in the morning."
 READY = "Six takes, one after the other. The two with beams take longer."
-STOPPED = "Stopped. Finished takes stay."
-DONE = "All six takes are ready."
 # The two searches cost about eleven plain takes.
 TAKES = 15
 SPREAD_TOKENS = 5
@@ -102,42 +101,36 @@ def generate_all(
         yield SpoofTake(key, take, curves)
 
 
-def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mapping[str, Component]:
-    """Lay the panel out; return the controls that share their values with other panels. speak: as in `generate_all`."""
+def create_spoof(synthesizer: Synthesizer, asked: Mapping[str, Component], speak: Speak | None = None) -> None:
+    """Lay the panel out. asked: the controls of Listen: text, voice, temperature and seed; speak: as in `generate_all`."""
     heads, sounds, plots, trees = {}, {}, {}, {}
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
-            text, voice = controls.text_box("spoof-", EXAMPLE), controls.voice_choice(synthesizer, "spoof-")
-            temperature = controls.setting("temperature", "spoof-", info=explained("temperature", "The paper uses 1.0."))
-            seed = controls.seed_and_dice("spoof-")
+    with gr.Column(elem_classes="lab-takes"):
+        with gr.Column(elem_classes="lab-card"):
+            gr.HTML(HEADING, apply_default_css=False)
             run, stop = controls.run_and_stop("spoof-", "Compare all six")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="spoof-status")
-        with gr.Column(scale=1, min_width=320, elem_classes="lab-takes"):
-            with gr.Column(elem_classes="lab-card"):
-                gr.HTML(HEADING, apply_default_css=False)
-            keys = tuple(SAMPLERS)
-            for row in zip(keys[::2], keys[1::2], strict=True):
-                with gr.Row(equal_height=True, elem_classes="lab-pair"):
-                    for key in row:
-                        with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
-                            heads[key] = gr.HTML(sampler_html(key), apply_default_css=False)
-                            sounds[key] = controls.player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
-                            plots[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-curves-{key}")
-            with gr.Column(elem_classes="lab-card"):
-                gr.HTML(BEAMS, apply_default_css=False)
-                for key in ("hierras", "hiereas"):
-                    trees[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-tree-{key}")
+        keys = tuple(SAMPLERS)
+        for row in zip(keys[::2], keys[1::2], strict=True):
+            with gr.Row(equal_height=True, elem_classes="lab-pair"):
+                for key in row:
+                    with gr.Column(min_width=300, elem_classes="lab-card", elem_id=f"spoof-{key}"):
+                        heads[key] = gr.HTML(sampler_html(key), apply_default_css=False)
+                        sounds[key] = controls.player(synthesizer, SAMPLERS[key].name, f"spoof-sound-{key}")
+                        plots[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-curves-{key}")
+        with gr.Column(elem_classes="lab-card"):
+            gr.HTML(BEAMS, apply_default_css=False)
+            for key in ("hierras", "hiereas"):
+                trees[key] = gr.Plot(BLANK, show_label=False, elem_id=f"spoof-tree-{key}")
     lent = on_gpu(partial(generate_all, synthesizer, speak=speak), lambda text, *_: gpu_seconds(text, TAKES))
 
-    @controls.telling_errors(status)
     def compare_samplers(text: str, voice: str, temperature: float, seed: int) -> Iterator[dict[Component, object]]:
         emptied = {heads[key]: sampler_html(key) for key in SAMPLERS} | dict.fromkeys(sounds.values())
         emptied |= dict.fromkeys((*plots.values(), *trees.values()), BLANK)
-        with closing(lent(text, voice, temperature, seed)) as steps:
-            yield emptied | {status: busy_html(next(steps))}
+        with showing_errors(), closing(lent(text, voice, temperature, seed)) as steps:
+            yield emptied | {status: message_html(next(steps), busy=True)}
             for step in steps:
                 if isinstance(step, str):
-                    yield {status: busy_html(step)}
+                    yield {status: message_html(step, busy=True)}
                     continue
                 tree = {trees[step.key]: beams_figure(step)} if step.key in trees else {}
                 yield tree | {
@@ -145,24 +138,20 @@ def create_spoof(synthesizer: Synthesizer, speak: Speak | None = None) -> Mappin
                     sounds[step.key]: controls.pcm(step.take.audio, step.take.sample_rate),
                     plots[step.key]: curves_figure(step),
                 }
-        yield {status: message_html(DONE)}
+        yield {status: message_html("All six takes are ready.")}
 
     places = [*heads.values(), *sounds.values(), *plots.values(), *trees.values(), status]
-    asked = [text, voice, temperature, seed]
-    running = run.click(compare_samplers, asked, places, **controls.queued_beside(status), api_visibility="private")
-    controls.wire_stop(stop, running, status, STOPPED)
-    return {"text": text, "voice": voice, "temperature": temperature, "seed": seed}
+    wanted = [asked[name] for name in ("text", "voice", "temperature", "seed")]
+    running = run.click(compare_samplers, wanted, places, **controls.queued_beside(status), api_visibility="private")
+    controls.wire_stop(stop, running, status, "Stopped. Finished takes stay.")
 
 
 def sampler_html(key: str, take: Take | None = None) -> str:
     """The heading of a sampler, and what its take cost."""
     sampler, cost = SAMPLERS[key], ""
     if take is not None:
-        rtf = f", {term_html('rtf')} {take.rtf:.2f}" if len(take.audio) else ""
-        cut = "; cut at the length limit" if take.hit_limit else ""
-        computed = f"<b>{take.computed_per_token:.1f}</b> tokens computed for each token"
         length = f"{counted(len(take.tokens), 'token')}, {take.audio_seconds:.1f} s"
-        cost = f'<p class="beams-note">{computed}; {length}{rtf}{cut}.</p>'
+        cost = f'<p class="beams-note"><b>{take.computed_per_token:.1f}</b> tokens computed for each token; {length}.</p>'
     return f'<header class="title"><h2>{sampler.name}</h2><p>{sampler.note}</p></header>{cost}'
 
 

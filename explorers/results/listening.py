@@ -19,10 +19,10 @@ from gradio.blocks import Block
 from gradio.components import Component
 from pydantic import ConfigDict, Field
 
-from explorers.errors import showing_errors
+from explorers.errors import plain, showing_errors
 from explorers.listen.actions import while_waiting
 from explorers.shared import controls
-from explorers.shared.readout import failure_html, message_html, percent, table_html
+from explorers.shared.readout import message_html, percent, table_html
 from explorers.zero_gpu import LONGEST_SECONDS, STARTING_SECONDS, on_gpu
 from pcg.audio import write_wav
 from pcg.errors import InputError, PCGError
@@ -48,7 +48,6 @@ from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, PAPERS, Checked, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, last_take
-from pcg.text.reading import MAX_CHARACTERS, check_text
 
 SCRIPT, MARK = Path(__file__).with_name("results.js"), "#test?"
 DESIGNS = {
@@ -56,15 +55,11 @@ DESIGNS = {
     "nmos": "NMOS: how natural, 1 to 5", "rating": "Rating, 0 to 100",
 }  # fmt: skip
 KNOBS = ("theta", "lookahead", "beta", "temperature", "similarity")
-MOST_LINES, MOST_ASKED, TRIALS = 60, 30, 6
-LONGEST_LINK = 8 * MAX_CHARACTERS
+MOST_ASKED, TRIALS = 30, 6
 READY = "Choose what to compare, then prepare the test."
 WAITING, OVER = "The test is ready for your votes.", "The test is over. Results below."
-STOPPED = "Stopped. An earlier test stays."
 SENT = "This test came by a link: texts, systems, seed and order are set. Press Prepare the test."
-OTHER_VOICE = " It was made with another voice: what you hear may differ."
 NO_TEST = "There is no test: prepare one first."
-NOT_OVER = "The test is not over: give the remaining votes, or end it here."
 # A bootstrap of a few numbers is overconfident; Wilson's interval is not.
 TOO_SMALL = "n too small"
 HEADING = """<header class="title"><h2>Listening test<small>blind, equally loud, in an order drawn from the seed</small></h2>
@@ -82,20 +77,13 @@ Updates = dict[Block, object]
 
 
 class ListeningRequest(Checked):
-    """A request for a listening test, in the order of the controls.
-
-    Attributes:
-        compared: methods at these settings, and the papers' presets, by name.
-        reference: where systems are rated.
-        lines: one text each; the evaluation sentences without any.
-    """
+    """A request for a listening test, in the order of the controls. compared: methods at these settings, and the papers'
+    presets, by name."""
 
     model_config = ConfigDict(strict=False)  # a link holds words alone
 
     design: Literal["ab", "abx", "cmos", "nmos", "rating"]
     compared: list[str]
-    reference: str | None = None
-    lines: str = ""
     trials: int = Field(ge=1, le=MOST_ASKED, json_schema_extra={"step": 1})
     seed: int
     voice: str
@@ -115,19 +103,11 @@ class ListeningRequest(Checked):
         return {name: settings for name, settings in known.items() if name in self.compared}
 
     def plan(self, texts: int) -> Plan:
-        """Draw the test over so many texts; raise InputError for one that cannot be prepared."""
-        design = Design(self.design, tuple(self.systems()), self.reference if self.design in RATED else None)
+        """Draw the test over so many texts; raise InputError for one that cannot be prepared. The first system, AR where it is
+        compared, is the reference of scores."""
+        systems = tuple(self.systems())
+        design = Design(self.design, systems, systems[0] if systems and self.design in RATED else None)
         return draw_plan(design, texts, self.trials, self.seed)
-
-    def texts(self, synthesizer: Synthesizer) -> list[str]:
-        """Return the texts; raise InputError for a line without words, or one that is too long for a trial."""
-        lines = [check_text(line) for line in self.lines.splitlines() if line.strip()]
-        if len(lines) > MOST_LINES:
-            raise InputError("number of lines", len(lines), f"at most {MOST_LINES}")
-        for line in lines:
-            if len(synthesizer.chunks(line)) > 1:
-                raise InputError("text", line[:60], "at most about ten seconds of speech: longer sounds are hard to compare")
-        return lines or read_sentences()
 
 
 NAMES = tuple(ListeningRequest.model_fields)
@@ -135,7 +115,7 @@ NAMES = tuple(ListeningRequest.model_fields)
 
 @dataclass(frozen=True, eq=False)
 class BlindTest:
-    """A test and how far it has come. tokens: of each system's take, for each trial."""
+    """A test and how far it has come. systems: by name; tokens: of each system's take, for each trial."""
 
     plan: Plan
     texts: tuple[str, ...]
@@ -148,17 +128,13 @@ class BlindTest:
     def over(self) -> bool:
         return len(self.votes) == len(self.plan.trials)
 
-    def cut_short(self) -> "BlindTest":
-        """Return the test that ends with the last vote."""
-        return replace(self, plan=replace(self.plan, trials=self.plan.trials[: len(self.votes)]))
-
 
 def prepare(synthesizer: Synthesizer, request: ListeningRequest, speak: Speak | None = None) -> Iterator[str | BlindTest]:
     """Draw the test and decode its takes; yield progress as sentences that name no system, and the BlindTest last.
 
     Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
     """
-    texts, systems = request.texts(synthesizer), request.systems()
+    texts, systems = read_sentences(), request.systems()
     plan = request.plan(len(texts))
     synthesizer.voice.reference(request.voice)
     tokens: list[dict[str, tuple[int, ...]]] = [{} for _ in plan.trials]
@@ -204,9 +180,7 @@ def vote(test: BlindTest | None, number: object, answer: object, plays: object) 
 
 
 def export(folder: Path, test: BlindTest) -> str:
-    """Write the test as JSON into `folder`; refused before it is over."""
-    if not test.over:
-        raise PCGError(NOT_OVER)
+    """Write a test that is over as JSON into `folder`."""
     systems = {}
     for name, settings in test.systems.items():  # the seed is that of each trial
         systems[name] = {"settings": {knob: value for knob, value in settings.as_dict().items() if knob != "seed"}}
@@ -214,16 +188,15 @@ def export(folder: Path, test: BlindTest) -> str:
     return str(folder / "listening-test.json")
 
 
-def write_test(request: ListeningRequest, digest: str, address: str) -> str:
-    """Return a link to this page at `address` that fixes the test. digest: of the voice, its first digits."""
+def write_test(request: ListeningRequest, address: str) -> str:
+    """Return a link to this page at `address` that fixes the test."""
     request.plan(1)
-    values = dict(request) | {"digest": digest[:12]}
-    given = {name: value for name, value in values.items() if value not in (None, "")}
+    given = {name: value for name, value in request if value not in (None, "")}
     return f"{address}/{MARK}{urlencode(given, doseq=True)}"
 
 
-def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, str] | None:
-    """Return what `write_test` wrote and the digest of its voice; None for an address without a test.
+def read_test(opened: str, synthesizer: Synthesizer) -> ListeningRequest | None:
+    """Return what `write_test` wrote; None for an address without a test.
 
     Raises:
         InputError: for a bad link, and for what this voice cannot do.
@@ -231,14 +204,11 @@ def read_test(opened: str, synthesizer: Synthesizer) -> tuple[ListeningRequest, 
     _, mark, query = opened.partition(MARK)
     if not mark:
         return None
-    if len(query) > LONGEST_LINK:
-        raise InputError("link", f"{len(query):,} characters", f"at most {LONGEST_LINK:,} characters")
     values = parse_qs(query, keep_blank_values=True)
-    (digest,) = values.pop("digest", [""])[:1]
     request = ListeningRequest(**{name: found if name == "compared" else found[0] for name, found in values.items()})
     synthesizer.voice.reference(request.voice)
-    request.plan(len(request.texts(synthesizer)))
-    return request, digest
+    request.plan(1)
+    return request
 
 
 def result_html(test: BlindTest) -> str:
@@ -268,10 +238,10 @@ def result_html(test: BlindTest) -> str:
 
 
 def create_listening_test(
-    page: gr.Blocks, synthesizer: Synthesizer, digest: str, tuned: Mapping[str, Component], speak: Speak | None = None
+    page: gr.Blocks, synthesizer: Synthesizer, tuned: Mapping[str, Component], speak: Speak | None = None
 ) -> None:
-    """Lay the panel out within `page`. digest: of the voice, for links; tuned: the controls of the Listen tab, voice and
-    settings of the methods; speak: as in `prepare`."""
+    """Lay the panel out within `page`. tuned: the controls of the Listen tab, voice and settings of the methods; speak: as in
+    `prepare`."""
     choices = [*(method.upper() for method in METHODS), *(preset.name for preset in PAPERS)]
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
@@ -280,19 +250,11 @@ def create_listening_test(
             )
             compared = gr.Dropdown(
                 choices, value=["AR", "PCG"], multiselect=True, label="Compare", elem_id="listening-compared",
-                info="Methods as the Listen tab is tuned, by its voice, and the papers' settings.",
-            )  # fmt: skip
-            reference = gr.Dropdown(
-                choices, value="AR", label="Reference of scores", elem_id="listening-reference",
-                info="Hidden among the others, as is a muffled copy of it; in a rating also played openly.",
-            )  # fmt: skip
-            lines = gr.Textbox(
-                label="Own lines", lines=3, max_lines=10, placeholder="Without any, the evaluation sentences are heard.",
-                info=f"One text per line, up to {MOST_LINES}, each at most about ten seconds of speech.",
-                elem_id="listening-lines",
+                info="Methods as the Listen tab is tuned, by its voice, and the papers' settings. Where scores are given, the "
+                "first is hidden among the others, as is a muffled copy of it.",
             )  # fmt: skip
             trials = gr.Slider(1, MOST_ASKED, TRIALS, step=1, label="Trials", buttons=[], elem_id="listening-trials")
-            seed = controls.seed_and_dice("listening-", "Seed of the test")
+            seed = controls.setting("seed", "listening-", label="Seed of the test", info=None)
             run, stop = controls.run_and_stop("listening-", "Prepare the test")
             status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="listening-status")
             make = gr.Button("Make a link to this test", size="md", elem_id="listening-link-make")
@@ -307,11 +269,10 @@ def create_listening_test(
                     {"number": None, "told": READY}, html_template='<div class="ballot"></div>',
                     js_on_load=SCRIPT.read_text(encoding="utf-8"), apply_default_css=False, elem_id="listening-ballot",
                 )  # fmt: skip
-                finish = gr.Button("End the test and show the result", size="md", visible=False, elem_id="listening-end")
             with gr.Column(elem_classes="lab-card", visible=False, elem_id="listening-revealed") as revealed:
                 reveal = gr.HTML("", apply_default_css=False, elem_id="listening-reveal")
                 file = gr.File(label="Every vote", interactive=False, elem_id="listening-file")
-    own = [design, compared, reference, lines, trials, seed]
+    own = [design, compared, trials, seed]
     inputs = [*own, *(tuned[name] for name in NAMES[len(own) :])]
     state, address = gr.State(), gr.Textbox(visible=False, label="address")
     decode = on_gpu(partial(prepare, synthesizer, speak=speak), lambda *_: LONGEST_SECONDS)
@@ -323,8 +284,8 @@ def create_listening_test(
     def shown(test: BlindTest) -> Iterator[Updates]:
         over, asked_next = test.over, question(test)
         updates: Updates = {
-            finish: gr.update(visible=not over), revealed: gr.update(visible=over), state: test,
-            status: message_html(OVER if over else WAITING), reveal: result_html(test) if over else "",
+            revealed: gr.update(visible=over), reveal: result_html(test) if over else "", state: test,
+            status: message_html(OVER if over else WAITING),
         }  # fmt: skip
         with TemporaryDirectory() as folder:
             if not over:
@@ -337,9 +298,8 @@ def create_listening_test(
             yield updates | {ballot: gr.update(value=asked_next), file: export(Path(folder), test) if over else None}
 
     @controls.with_parameters(*NAMES)
-    @controls.telling_errors(status)
     def prepare_test(*values: object) -> Iterator[Updates]:
-        with closing(decode(asked(values))) as steps:
+        with showing_errors(), closing(decode(asked(values))) as steps:
             for step in steps:
                 yield from [{status: message_html(step)}] if isinstance(step, str) else shown(step)
 
@@ -349,33 +309,25 @@ def create_listening_test(
             after = vote(test, given.get("trial"), given.get("answer"), given.get("plays"))
         yield from shown(after)
 
-    def end(test: BlindTest | None) -> Iterator[Updates]:
-        if test:
-            yield from shown(test.cut_short())
-
     @controls.with_parameters(*NAMES, "address")
     def make_link(*values: object) -> object:
         *request, here = values
         with showing_errors():
-            return gr.update(value=write_test(asked(request), digest, here), visible=True)
+            return gr.update(value=write_test(asked(request), here), visible=True)
 
     def open_link(opened: str) -> Updates:
         try:
-            read = read_test(opened or "", synthesizer)
+            request = read_test(opened or "", synthesizer)
         except PCGError as error:
-            return {status: failure_html(error)}
-        if read is None:
+            return {status: message_html(escape(plain(error)))}
+        if request is None:
             return {status: gr.skip()}
-        request, made_by = read
-        told = SENT + ("" if digest.startswith(made_by) else OTHER_VOICE)
-        return dict(zip(inputs, dict(request).values(), strict=True)) | {status: message_html(told)}
+        return dict(zip(inputs, dict(request).values(), strict=True)) | {status: message_html(SENT)}
 
-    outputs = [ballot, finish, revealed, reveal, file, state, status]
+    outputs = [ballot, revealed, reveal, file, state, status]
     running = run.click(prepare_test, inputs, outputs, **controls.queued_beside(status), api_visibility="private")
-    controls.wire_stop(stop, running, status, STOPPED)
+    controls.wire_stop(stop, running, status, "Stopped. An earlier test stays.")
     # A vote does not wait for a take that is being generated.
-    quick = {**controls.PRIVATE, "queue": True, "concurrency_limit": None}
-    ballot.vote(cast, state, outputs, **quick)
-    finish.click(end, state, outputs, **quick)
+    ballot.vote(cast, state, outputs, **controls.PRIVATE | {"queue": True, "concurrency_limit": None})
     make.click(make_link, [*inputs, address], link, js=WITH_ADDRESS, **controls.PRIVATE)
     page.load(open_link, address, [*inputs, status], js=OPENED, **controls.PRIVATE)

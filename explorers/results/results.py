@@ -1,17 +1,13 @@
-"""The Results tab: the verdict, six tables with figures, the report, and runs of one's own."""
+"""The Results tab: the verdict and six tables with figures; `pcg report` writes all tables."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from html import escape
-from math import ceil
 from pathlib import Path
-from time import perf_counter
-from typing import NamedTuple
 
 import gradio as gr
 import plotly.graph_objects as go
@@ -19,60 +15,36 @@ from gradio.components import Component
 
 from explorers.errors import showing_errors
 from explorers.results.figures import CAPTIONS
-from explorers.results.report import RESULTS, measured_html, write_report
-from explorers.shared.controls import queued_beside, run_and_stop, telling_errors, wire_stop
-from explorers.shared.readout import busy_html, message_html
+from explorers.results.report import RESULTS, measured_html
 from explorers.shared.verdict import measured, winner_lines
-from pcg.errors import AssetError, InputError, PCGError, counted, first_line
-from pcg.experiments.grids import EXPERIMENTS, SET, declared, in_turns, offline_utterances
+from pcg.errors import AssetError, counted, first_line
 from pcg.experiments.papers import CONTRADICTED, DISAGREE, HOLDS, OPEN, UNTESTED
-from pcg.experiments.runner import run
-from pcg.experiments.store import Store
-from pcg.experiments.unit import Unit
-from pcg.experiments.worker import Worker, WorkerSpec
+from pcg.experiments.worker import WorkerSpec
 from pcg.files import check_checksums
 from pcg.places import ASSETS
-from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, LOSSY, OWN = "shipped", "lossy", "own"
 FOLDERS = {SHIPPED: ASSETS / "results", LOSSY: ASSETS / "lossy", OWN: Path("runs") / "results"}
 SOURCES = {SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", OWN: "runs on this server"}
-SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 SHIPPED_JUDGES = "whisper,embedded"
-PAGE = "report.html"
 # The tables of the page, in its order; all others are in the report.
 TABLES = ("main", "tradeoff", "work", "swap", "claims")
 VERDICTS = {
     HOLDS: "hold", CONTRADICTED: "are contradicted", DISAGREE: "divide the judges",
     OPEN: "are open, as the intervals are too wide", UNTESTED: "were not tested",
 }  # fmt: skip
-NO_RESULTS = "There are no results of this server yet. Choose an experiment below and run it."
+NO_RESULTS = "There are no results here. Run experiments: python -m pcg experiment run all."
 OTHER_VOICE = " They were measured with another voice, draft or judge than this page has."
-READY = "Choose experiments, then run. Only what is missing is done, and finished units are kept."
-STOPPED = "Stopped. Finished units stay; the next run continues from them."
 HEADING = '<header class="title"><h2>Results<small>what the papers claim, measured here</small></h2></header>'
 
 Updates = dict[Component, object]
 
 
-class LastingWorker(WorkerSpec):
-    """A spec whose worker is loaded once: a worker is a voice and several judges."""
-
-    @cached_property
-    def _worker(self) -> Worker:
-        return Worker(self)
-
-    def load(self) -> Worker:
-        return self._worker
-
-
 def shipped_ids(spec: WorkerSpec) -> frozenset[str]:
     """Return the identities of the page's voice: with its judge, and in any precision with those of the shipped results."""
-    if not isinstance(spec, WorkerSpec):
-        return frozenset((spec.voice_id,))
     judged = [replace(spec, judge=SHIPPED_JUDGES, precision=precision) for precision in (FLOAT32, BFLOAT16)]
-    return frozenset(each.voice_id for each in (spec, *judged))
+    return frozenset(one.voice_id for one in (spec, *judged))
 
 
 def read_results(folder: Path) -> Mapping | None:
@@ -99,7 +71,7 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     other = "" if same_voice else OTHER_VOICE
     won = [] if source == LOSSY else winner_lines(measured(results))  # which has rules that the sentences do not know
     lines = "".join(f"<li>{escape(line)}</li>" for line in won)
-    note = f"{escape(origin)}{other} Brackets: 95 % intervals."
+    note = f"{escape(origin)}{other} Brackets: 95 % intervals. All tables: python -m pcg report FOLDER."
     return f'<ol class="results-verdict">{lines}</ol><p class="results-note">{note}</p>'
 
 
@@ -114,60 +86,9 @@ def card_html(table: Mapping) -> str:
     return f"{note}{measured_html(table)}"
 
 
-def units_of(synthesizer: Synthesizer, names: Sequence[str], size: str) -> list[Unit]:
-    """Return the units of the experiments `names`, those of one utterance and seed beside each other, as their times are
-    compared; raise InputError for unknown names."""
-    if not names:
-        raise InputError("experiments", "none", "at least one of " + ", ".join(EXPERIMENTS))
-    voice, most = synthesizer.voice, max(EXPERIMENTS[name].full for name in SET)
-    utterances = offline_utterances(most, list(voice.references))
-    grids = (declared(name, utterances, size == "quick") for name in dict.fromkeys(names))
-    return in_turns(grid.for_draft(voice.draft_kind, voice.draft_speaks_alone) for grid in grids)
-
-
-class Progress(NamedTuple):
-    """`done` of `total` units, and the seconds that the others will take, None until two were timed."""
-
-    done: int
-    total: int
-    seconds_left: float | None = None
-
-
-def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[Progress]:
-    """Do those of `units` that `folder` lacks, then write its report; yield the progress after each.
-
-    Closing the generator stops the work; finished units stay stored. Time counts from the first unit on: loading and compiling
-    come before it, once.
-    """
-    store = Store(folder)
-    keys = {unit.key(spec.voice_id) for unit in units}
-    known, total = len(store.known(keys)), len(keys)
-    yield Progress(known, total)
-    with closing(run(units, spec, store)) as records:
-        begun = None
-        for done, _ in enumerate(records, start=known + 1):
-            left = begun and (total - done) * (perf_counter() - begun) / (done - known - 1)
-            begun = begun or perf_counter()
-            yield Progress(done, total, left)
-    write_report(folder, folder / PAGE, voice=spec.voice_id)
-
-
-def progress_html(at: Progress) -> str:
-    """Show the progress of a run; not announced aloud before its end, as it changes often."""
-    if at.done == at.total:
-        return message_html(f"All done: {counted(at.total, 'unit')}.")
-    left = "preparing" if at.seconds_left is None else f"about {counted(ceil(at.seconds_left / 60), 'minute')} left"
-    bar = f'<progress max="{at.total}" value="{at.done}" aria-label="units done"></progress>'
-    return busy_html(f"{at.done:,} of {counted(at.total, 'unit')} <span>{left}</span>", bar)
-
-
-def create_results(
-    page: gr.Blocks, synthesizer: Synthesizer, spec: WorkerSpec, folders: Mapping[str, Path] | None = None
-) -> None:
-    """Lay the panel out within `page`. spec: the voice and the judges, loaded at the first run; folders: where the results
-    of each of SOURCES are."""
-    folders = folders or FOLDERS
-    sources = [name for name in SOURCES if name == OWN or (name in folders and (folders[name] / RESULTS).is_file())]
+def create_results(page: gr.Blocks, voice_ids: frozenset[str], folders: Mapping[str, Path] = FOLDERS) -> None:
+    """Lay the panel out within `page`. voice_ids: by `shipped_ids`; folders: where the results of SOURCES are."""
+    sources = [name for name, folder in folders.items() if (folder / RESULTS).is_file()] or [SHIPPED]
     cards: dict[str, tuple[gr.Accordion, gr.Plot | None, gr.HTML]] = {}
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
@@ -181,24 +102,14 @@ def create_results(
         with gr.Accordion(name, visible=False, **look) as card:
             figure = gr.Plot(show_label=False, elem_id=f"results-figure-{name}") if name in CAPTIONS else None
             cards[name] = card, figure, gr.HTML("", apply_default_css=False, elem_id=f"results-table-{name}")
-    with gr.Column(elem_classes="lab-card"):
-        report = gr.Button("Report: all tables on one page", elem_id="results-report", size="md")
-        files = gr.Files(label="Report", visible=False, interactive=False, elem_id="results-files")
-    with gr.Accordion("Run experiments on this server", open=False, elem_classes="lab-card"):
-        choices = [(experiment.title, name) for name, experiment in EXPERIMENTS.items()]
-        names = gr.CheckboxGroup(choices, value=["main"], label="Experiments", elem_id="results-names")
-        size = gr.Radio([(title, key) for key, title in SIZES.items()], value="quick", label="Size", elem_id="results-size")
-        start, stop = run_and_stop("results-", "Run", "secondary")
-        status = gr.HTML(message_html(READY), apply_default_css=False, elem_id="results-status")
     record = gr.JSON(visible=False)
-    read = {name: lru_cache(1)(lambda stamp, folder=folders[name]: read_results(folder)) for name in sources}
+    read = lru_cache(read_results)
 
-    def show(source: str) -> Updates:
+    def experiments(source: str) -> Updates:
         with showing_errors():
-            path = folders[source] / RESULTS
-            results = read[source](path.stat().st_mtime_ns if path.is_file() else None)
+            results = read(folders[source])
         shown = results or {"records": 0, "made": {}, "tables": [], "figures": {}}
-        same_voice = bool(results is None or set(shown["made"].get("voice", ())) & shipped_ids(spec))
+        same_voice = bool(results is None or set(shown["made"].get("voice", ())) & voice_ids)
         brief = {key: shown[key] for key in ("records", "made", "tables")}
         updates: Updates = {record: {"source": source, **brief}, verdict: verdict_html(results, source, same_voice)}
         tables = {table["name"]: table for table in shown["tables"]}
@@ -210,35 +121,9 @@ def create_results(
                 updates[figure] = gr.update(value=drawn and go.Figure(drawn), visible=drawn is not None)
         return updates
 
-    @telling_errors(status)
-    def run_them(names: list[str], size: str) -> Iterator[Updates]:
-        with closing(run_units(units_of(synthesizer, names, size), spec, folders[OWN])) as steps:
-            for step in steps:
-                yield {status: progress_html(step)}
-        yield show(OWN) | {source: OWN}
-
-    def write(source: str) -> object:
-        out = (folders[OWN] if source == OWN else folders[OWN].parent / source) / PAGE
-        with showing_errors():
-            results = read_results(folders[source])
-            if results is None:
-                raise PCGError(NO_RESULTS)
-            write_report(folders[source], out, voice=next(iter(results["made"].get("voice", ())), None))
-        return gr.update(value=[str(out), str(out.with_name(RESULTS))], visible=True)
-
     places = [record, verdict, *(place for card in cards.values() for place in card if place)]
     gr.on(
-        [page.load, source.input], show, source, places, trigger_mode="always_last", show_progress="hidden",
+        [page.load, source.input], experiments, source, places, trigger_mode="always_last", show_progress="hidden",
         concurrency_limit=1, api_name="experiments",
         api_description="The results of a source, shipped, lossy or own: a record with every table; then HTML and figures.",
-    )  # fmt: skip
-    queued = queued_beside(status)
-    running = start.click(
-        run_them, [names, size], [*places, source, status], api_name="run_experiments", **queued,
-        api_description=f"Run the missing units of experiments ({', '.join(EXPERIMENTS)}); streams its progress.",
-    )  # fmt: skip
-    wire_stop(stop, running, status, STOPPED)
-    report.click(
-        write, source, files, api_name="experiment_report", **queued,
-        api_description="All results of a source as one self-contained HTML page, and as JSON.",
     )  # fmt: skip

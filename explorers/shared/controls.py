@@ -1,9 +1,6 @@
 """Controls that several panels have, and how they share their values. The ids of a panel's controls begin with its `prefix`."""
 
-import json
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from typing import TypeVar
 
@@ -13,10 +10,8 @@ from gradio.components import Component
 from gradio.events import Dependency
 
 from explorers.colours import SOUND_COLOUR, WAVE_COLOUR
-from explorers.errors import page_error
-from explorers.shared.readout import failure_html, message_html
+from explorers.shared.readout import message_html
 from explorers.shared.terms import TERMS, term_info
-from pcg.errors import PCGError
 from pcg.settings import SIMILARITIES, Settings, bounds, choices, is_numeric
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
@@ -34,7 +29,6 @@ LENGTH = """text => {
 }"""
 """Counts characters as Python does, not UTF-16 halves."""
 PAUSE_HINT = "[pause:1] is a second of silence."
-SEEDS = 10_000
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 
@@ -49,42 +43,20 @@ def with_parameters(*names: str) -> Callable[[Handler], Handler]:
     return named
 
 
-def telling_errors(status: gr.HTML) -> Callable[[Handler], Handler]:
-    """Let a handler that yields updates tell a PCGError beside `status`, too: a toast may be gone before it is read."""
-
-    def telling(handler: Handler) -> Handler:
-        @wraps(handler)
-        def told(*values: object) -> Iterator[dict[Component, object]]:
-            try:
-                yield from handler(*values)
-            except PCGError as error:
-                yield {status: failure_html(error)}
-                raise page_error(error) from error
-
-        return told
-
-    return telling
-
-
 def event_values(event: gr.EventData) -> Mapping[str, object]:
     """Return what a script of the page sent with its event."""
     return event._data if isinstance(event._data, dict) else {}
 
 
-def text_box(prefix: str, text: str = "", lines: int = 3) -> gr.Textbox:
+def text_box(text: str = "") -> gr.Textbox:
     """A text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
     box = gr.Textbox(
-        text, label="Text", lines=lines, max_lines=8, placeholder="English, from a word to a few pages", elem_id=f"{prefix}text"
+        text, label="Text", lines=2, max_lines=8, placeholder="English, from a word to a few pages", elem_id="text"
     )
     counted = f"<p>{len(text.strip()):,} of {MAX_CHARACTERS:,} characters. {PAUSE_HINT}</p>"
-    length = gr.HTML(counted, apply_default_css=False, elem_id=f"{prefix}text-length", elem_classes="lab-length")
+    length = gr.HTML(counted, apply_default_css=False, elem_id="text-length", elem_classes="lab-length")
     box.change(None, box, length, js=LENGTH.replace("MOST", str(MAX_CHARACTERS)).replace("HINT", PAUSE_HINT), **PRIVATE)
     return box
-
-
-def voice_choice(synthesizer: Synthesizer, prefix: str) -> gr.Dropdown:
-    voices = list(synthesizer.voice.references)
-    return gr.Dropdown(voices, value=voices[0], label="Voice", elem_id=f"{prefix}voice")
 
 
 def setting(name: str, prefix: str = "", settings: Settings | None = None, **options: object) -> Component:
@@ -103,19 +75,6 @@ def setting(name: str, prefix: str = "", settings: Settings | None = None, **opt
         return gr.Number(value, precision=0, minimum=low, maximum=high, **shown)
     # No reset button: it would move the slider without the event of a user's input.
     return gr.Slider(low, high, value, step=step, buttons=[], **shown)
-
-
-def new_seed() -> int:
-    return secrets.randbelow(SEEDS)
-
-
-def seed_and_dice(prefix: str, label: str = "Seed") -> gr.Number:
-    """A seed, and a button that draws another one."""
-    with gr.Row(elem_classes="lab-seed"):
-        number = setting("seed", prefix, label=label, info=None, scale=3)
-        dice = gr.Button("⚄ Roll", elem_id=f"{prefix}dice", size="md", scale=1, min_width=80)
-    dice.click(new_seed, None, number, **PRIVATE)
-    return number
 
 
 def run_and_stop(prefix: str, words: str, variant: str = "primary") -> tuple[gr.Button, gr.Button]:
@@ -149,25 +108,3 @@ def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
     """Convert samples [N] from -1 to 1 to int16, or to None without any: a player scales floats to their own peak, and loudness
     would not compare."""
     return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None
-
-
-# A slider refuses what lies beyond its ends, and those of the map may be narrower.
-TAKE_OVER = """(...values) => values.map((value, i) => {
-  const [low, high] = ENDS[i];
-  return low === null || typeof value !== "number" ? value : Math.min(high, Math.max(low, value));
-})"""
-
-
-def share_controls(tabs: Sequence[gr.Tab], form: Mapping[str, Component], own: Mapping[str, Component]) -> None:
-    """Let a panel have one text, voice and position of every knob with the form of Listen.
-
-    The controls `own` take over the values of `form` when a visitor opens one of `tabs`, and give back what a visitor changes
-    there. The browser does it.
-    """
-    here, there = list(own.values()), [form[name] for name in own]
-    ends = [[place.minimum, place.maximum] if isinstance(place, gr.Slider) else [None, None] for place in here]
-    gr.on([tab.select for tab in tabs], None, there, here, js=TAKE_OVER.replace("ENDS", json.dumps(ends)), **PRIVATE)
-    for mine, its in zip(here, there, strict=True):
-        # What replaces a whole text at once, as tools do, is no input to gradio.
-        changes = [mine.input, *([mine.blur] if isinstance(mine, gr.Textbox) else [])]
-        gr.on(changes, None, mine, its, js="value => value", **PRIVATE)

@@ -4,9 +4,6 @@ import os
 from collections.abc import Sequence
 from html import escape
 
-from explorers.colours import swatch_html
-from explorers.errors import plain
-from pcg.errors import PCGError
 from pcg.synthesis.voice import Voice
 
 LICENCES = {
@@ -22,19 +19,9 @@ LINKS = {
 }
 
 
-def busy_html(words: str, below: str = "") -> str:
-    """Progress: `words` of the page above `below`. Not announced to screen readers, as it changes often."""
-    return f'<div class="status busy"><p>{words}</p>{below}</div>'
-
-
-def failure_html(error: PCGError) -> str:
-    """Say why a request failed; a toast may be gone before it is read."""
-    return message_html(escape(plain(error), quote=False))
-
-
-def message_html(words: str) -> str:
-    """A message of the page; `words` hold no text of a visitor."""
-    return f'<div class="status" role="status"><p>{words}</p></div>'
+def message_html(words: str, busy: bool = False) -> str:
+    """A message of the page; `words` hold no text of a visitor. busy: progress, which changes too often to be read aloud."""
+    return f'<div class="status{" busy" if busy else ""}"{"" if busy else " role=status"}><p>{words}</p></div>'
 
 
 def voice_line(voice: Voice) -> str:
@@ -63,10 +50,9 @@ ROUND_HTML = (
 )
 
 
-def banner_html(*sentences: str) -> str:
-    """Important notices, one paragraph each; empty without any."""
-    paragraphs = "".join(f"<p>{escape(sentence, quote=False)}</p>" for sentence in sentences if sentence)
-    return f'<div class="banner" role="status">{paragraphs}</div>' if paragraphs else ""
+def banner_html(sentence: str) -> str:
+    """An important notice."""
+    return f'<div class="banner" role="status"><p>{escape(sentence, quote=False)}</p></div>'
 
 
 def percent(share: float) -> str:
@@ -79,7 +65,7 @@ def table_html(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) 
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in heads)
     body = ""
     for first, *cells in rows:
-        body += f"<tr><th scope='row'>{swatch_html(first)}{escape(first)}</th>"
+        body += f"<tr><th scope='row'>{escape(first)}</th>"
         for cell in cells:
             value, bracket, interval = cell.partition(" [")
             low, _, high = interval.rstrip("]").partition(", ")

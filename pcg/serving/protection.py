@@ -18,12 +18,12 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile
 from time import monotonic, time
-from typing import IO
 from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -169,10 +169,32 @@ class Guard:
         return any(name == host or (host.startswith("*.") and name.endswith(host[1:])) for host in own)
 
 
-CHUNK = 1 << 16
-MINUTE, MINUTES = 60.0, 60
+HOUR = 3600.0
 # Gradio writes each part of a form to such a file, and leaves those that no field of its own holds.
 LEFTOVERS = "tmp*"
+
+
+def limited(receive: Receive, most: int, seconds: float, sentence: str) -> Receive:
+    """Return `receive` for a body of at most `most` bytes that comes within `seconds`; else it raises HTTPException, which says
+    `sentence` of a larger one."""
+    size, ended, deadline = 0, False, asyncio.get_running_loop().time() + seconds
+
+    async def checked() -> Message:
+        nonlocal size, ended
+        if ended:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await receive()
+        except TimeoutError as error:
+            raise HTTPException(408, f"The body took longer than {seconds:g} s.") from error
+        size += len(message.get("body", b""))
+        ended = not message.get("more_body", False)
+        if size > most:
+            raise HTTPException(413, sentence)
+        return message
+
+    return checked
 
 
 class Bodies:
@@ -193,72 +215,50 @@ class Bodies:
     ) -> None:
         self.app, self._limits, self._upload_path, self._folder = app, limits, upload_path, folder
         self._answer, self._one_at_a_time = answer, asyncio.Lock()
-        self._sent: dict[str, dict[int, int]] = {}  # by visitor: bytes by minute
+        self._sent: list[tuple[float, str, int]] = []  # when, by whom, how many bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
         elif scope["path"] == self._upload_path:
-            await self._upload(scope, receive, send)
-        else:
-            await self.app(scope, self._limited(receive), send)
-
-    def _limited(self, receive: Receive) -> Receive:
-        size, ended, deadline = 0, False, asyncio.get_running_loop().time() + self._limits.body_seconds
-
-        async def limited() -> Message:
-            nonlocal size, ended
-            if ended:
-                return await receive()
             try:
-                async with asyncio.timeout_at(deadline):
-                    message = await receive()
-            except TimeoutError as error:
-                raise HTTPException(408, f"The body took longer than {self._limits.body_seconds:g} s.") from error
-            size += len(message.get("body", b""))
-            ended = not message.get("more_body", False)
-            if size > self._limits.body:
-                raise HTTPException(413, f"A request must have at most {self._limits.body:,} bytes.")
-            return message
-
-        return limited
+                await self._upload(scope, receive, send)
+            except ClientDisconnect:
+                return
+            except HTTPException as error:
+                await self._answer(error.detail, error.status_code, error.headers)(scope, receive, send)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                await self._answer("The disk of this server is full: nothing was kept.", 507, None)(scope, receive, send)
+        else:
+            most, seconds = self._limits.body, self._limits.body_seconds
+            await self.app(scope, limited(receive, most, seconds, f"A request must have at most {most:,} bytes."), send)
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
-        folder = self._folder()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            await asyncio.to_thread(self._check_room, folder)
-            with TemporaryFile(dir=folder) as body:
-                async with asyncio.timeout(self._limits.upload_seconds):
-                    if not await self._keep_aside(receive, body):
-                        return
-                ended = False
+        folder, limits = self._folder(), self._limits
+        folder.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(self._check_room, folder)
+        with TemporaryFile(dir=folder) as body:
+            too_large = f"An upload must have at most {limits.upload >> 20} MB."
+            coming = limited(receive, limits.upload, limits.upload_seconds, too_large)
+            async for chunk in Request(scope, coming).stream():
+                body.write(chunk)
+            self._charge(current_visitor(), body.tell())
+            body.seek(0)
+            async with self._one_at_a_time:
+                messages = [{"type": "http.request", "body": body.read(), "more_body": False}]
 
                 async def replayed() -> Message:
                     """Return the body once more, then whatever still comes from the visitor."""
-                    nonlocal ended
-                    if ended:
-                        return await receive()
-                    chunk = body.read(CHUNK)
-                    ended = len(chunk) < CHUNK
-                    return {"type": "http.request", "body": chunk, "more_body": not ended}
+                    return messages.pop() if messages else await receive()
 
-                async with self._one_at_a_time:
-                    try:
-                        await self.app(scope, replayed, send)
-                    finally:
-                        for path in folder.glob(LEFTOVERS):  # no form is being read now
-                            if path.is_file():
-                                path.unlink(missing_ok=True)
-        except HTTPException as refused:
-            await self._answer(refused.detail, refused.status_code, refused.headers)(scope, receive, send)
-        except TimeoutError:
-            sentence = f"The upload took longer than {self._limits.upload_seconds:g} s."
-            await self._answer(sentence, 408, None)(scope, receive, send)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            await self._answer("The disk of this server is full: nothing was kept.", 507, None)(scope, receive, send)
+                try:
+                    await self.app(scope, replayed, send)
+                finally:
+                    for path in folder.glob(LEFTOVERS):  # no form is being read now
+                        if path.is_file():
+                            path.unlink(missing_ok=True)
 
     def _check_room(self, folder: Path) -> None:
         """Remove old files of any process, and raise HTTPException where no upload fits."""
@@ -275,32 +275,13 @@ class Bodies:
         if shutil.disk_usage(folder).free - self._limits.upload < self._limits.free:
             raise HTTPException(507, "The disk of this server is nearly full: nothing was kept.")
 
-    async def _keep_aside(self, receive: Receive, body: IO[bytes]) -> bool:
-        """Write the request's body to `body`; return whether all of it came."""
-        visitor, size = current_visitor(), 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return False
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > self._limits.upload:
-                raise HTTPException(413, f"An upload must have at most {self._limits.upload >> 20} MB.")
-            self._charge(visitor, len(chunk))
-            body.write(chunk)
-            if not message.get("more_body", False):
-                body.seek(0)
-                return True
-
     def _charge(self, visitor: str, size: int) -> None:
-        """Count `size` bytes of `visitor` in the last hour, or raise HTTPException."""
-        minute = int(monotonic() // MINUTE)
-        self._sent = {other: sent for other, sent in self._sent.items() if max(sent) > minute - MINUTES}
-        sent = {at: before for at, before in self._sent.get(visitor, {}).items() if at > minute - MINUTES}
-        if sum(sent.values()) + size > self._limits.uploads_each_hour:
+        """Count an upload of `visitor` in the last hour, or raise HTTPException."""
+        self._sent = [sent for sent in self._sent if sent[0] > monotonic() - HOUR]
+        if sum(bytes_ for _, who, bytes_ in self._sent if who == visitor) + size > self._limits.uploads_each_hour:
             sentence = f"You may upload {self._limits.uploads_each_hour >> 20} MB an hour: try again later."
-            raise HTTPException(429, sentence, {"retry-after": f"{MINUTE:g}"})
-        self._sent[visitor] = sent | {minute: sent.get(minute, 0) + size}
+            raise HTTPException(429, sentence, {"retry-after": "60"})
+        self._sent.append((monotonic(), visitor, size))
 
 
 @contextmanager

@@ -12,19 +12,8 @@ from pcg.places import PROJECT
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 # WebGL by the processor, and sound without a click.
-SOFTWARE = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--autoplay-policy=no-user-gesture-required",
-    "--use-gl=angle",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-]
+SOFTWARE = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--autoplay-policy=no-user-gesture-required",
+            "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]  # fmt: skip
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this computer")
 ARTIFACTS = PROJECT / "artifacts"
 READY = '.stage[data-state="ready"]'

@@ -32,7 +32,7 @@ def guard(app=tell_visitor, hosts=("pcg.example", "*.spaces.example")):
     )
 
 
-def test_it_answers_to_its_own_names_and_to_no_other(ask):
+def test_it_answers_to_its_own_names_and_open_paths_and_to_no_other(ask):
     sent = ask(guard())
     own = ["localhost", "LOCALHOST:7860", "lab.localhost", "127.0.0.1:7860", "[::1]:7860", "pcg.example", "a.spaces.example"]
     for host in own:
@@ -42,11 +42,8 @@ def test_it_answers_to_its_own_names_and_to_no_other(ask):
         answer = sent("GET", "/", headers={"host": host})
         assert answer.status_code == 421
         assert answer.json()["detail"].startswith("This server does not answer to the name ")
-
-
-def test_what_is_not_open_is_not_there(ask):
     for path in ("/monitoring", "/open", "/x/open/a"):
-        assert ask(guard())("GET", path).status_code == 404
+        assert sent("GET", path).status_code == 404
 
 
 def test_a_page_of_another_server_may_not_post(ask):
@@ -60,16 +57,13 @@ def test_a_page_of_another_server_may_not_post(ask):
     assert sent("POST", "/", headers=proxied).status_code == 200
 
 
-def test_a_browser_is_kept_on_this_server(ask):
+def test_a_browser_is_kept_on_this_server_and_an_exception_is_one_sentence(ask):
     for path in ("/", "/nowhere"):
         headers = ask(guard())("GET", path).headers
         policy = dict(each.split(" ", 1) for each in headers["content-security-policy"].split("; "))
         assert policy["default-src"] == "'self'"
         assert policy["frame-ancestors"] == "'self' https://frames.example"
         assert headers["x-content-type-options"] == "nosniff"
-
-
-def test_an_exception_is_one_sentence(ask):
     answer = ask(guard(fail))("GET", "/")
     assert (answer.status_code, answer.json()) == (500, {"detail": "Logged OverflowError."})
 
@@ -108,15 +102,12 @@ async def chunks(count: int, size: int = 500):
         yield bytes(size)
 
 
-def test_every_path_but_that_of_uploads_has_the_small_limit(ask, folder):
+def test_bodies_and_uploads_have_limits_and_an_upload_is_kept_whole_or_leaves_nothing(ask, folder):
     sent = ask(server(folder))
     for path in ("/queue/join", "/run/upload", UPLOAD + "/", "/x" + UPLOAD):
         assert sent("POST", path, content=chunks(2)).text == "1000"
         for body in (bytes(1001), chunks(3)):
             assert sent("POST", path, content=body).status_code == 413
-
-
-def test_an_upload_is_kept_whole_and_alone_and_one_that_is_too_large_leaves_nothing(ask, folder):
     assert ask(server(folder))("POST", UPLOAD, content=chunks(21)).status_code == 413
     assert list(folder.iterdir()) == []
     assert ask(server(folder))("POST", UPLOAD, content=chunks(20)).text == "10000"

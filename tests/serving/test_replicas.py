@@ -5,12 +5,11 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import Semaphore
 from unittest.mock import MagicMock
 
-import httpx
 import numpy as np
 import openai
 import pytest
@@ -54,20 +53,14 @@ def stand_in(offer: Offer | PCGError, ours: bool, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("ours", [True, False])
-@pytest.mark.parametrize(
-    "offer", [Offer(("pcg",), ("one",), 16_000, 2), PCGError("There is no such voice.")], ids=["", "no voice"]
-)
+@pytest.mark.parametrize("fails", [True, False])
 def test_replicas_end_with_their_server_on_a_cluster_that_goes_on(
-    ours: bool, offer: Offer | PCGError, monkeypatch: pytest.MonkeyPatch
+    ours: bool, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    offer = PCGError("There is no such voice.") if fails else Offer(("pcg",), ("one",), 16_000, 2)
     ray = stand_in(offer, ours, monkeypatch)
-    if isinstance(offer, PCGError):
-        with pytest.raises(PCGError, match="no such voice"):
-            Replicas(2, "embedded", app="mine")
-    else:
-        replicas = Replicas(2, "embedded", app="mine")
-        replicas.close()
-        replicas.close()
+    with pytest.raises(PCGError, match="no such voice") if fails else nullcontext():
+        Replicas(2, "embedded", app="mine").close()
     assert ray.serve.run.call_args.kwargs["name"] == "mine"
     ray.serve.delete.assert_called_once_with("mine")
     assert ray.shutdown.call_count == ours
@@ -124,26 +117,13 @@ def test_a_take_is_streamed_and_is_the_one_without_ray(client: openai.OpenAI, ti
     *_, take = synthesizer.speak(TEXT, Settings("pcg", theta=0.5, lookahead=2, seed=7), "one", stream=True)
     assert len(pieces) > 2
     np.testing.assert_allclose(samples, take.audio.clip(-1, 1), atol=2 / 32768)
-
-
-@pytest.mark.slow
-def test_a_refusal_of_a_replica_names_its_field(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="voice is 'nobody', but must be one of one, two") as error:
         client.audio.speech.create(**USUAL | {"voice": "nobody"})
     assert error.value.param == "voice"
 
 
-@pytest.fixture
-def idle(address: str) -> None:
-    """Waits until the server has noticed that those who asked before are gone: their requests count for the quota."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while httpx.get(f"{address}/health").json()["speaking"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def kill(count: int) -> None:
-    """End this many of the two replicas, whatever they do."""
+def kill() -> None:
+    """End one of the two replicas, whatever it does."""
     import ray
 
     deadline, found = time.monotonic() + PATIENCE_SECONDS, []
@@ -151,8 +131,7 @@ def kill(count: int) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
         found = [each for each in ray.util.list_named_actors(True) if each["name"].startswith("SERVE_REPLICA::pcg#")]
-    for each in found[:count]:
-        ray.kill(ray.get_actor(each["name"], each["namespace"]))
+    ray.kill(ray.get_actor(found[0]["name"], found[0]["namespace"]))
 
 
 def last_event(client: openai.OpenAI, begun: Semaphore) -> dict[str, object]:
@@ -165,31 +144,17 @@ def last_event(client: openai.OpenAI, begun: Semaphore) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_on(client: openai.OpenAI, idle: None) -> None:
+def test_when_a_replica_is_killed_its_streams_tell_so_and_the_other_one_speaks_on(client: openai.OpenAI) -> None:
     begun = Semaphore(0)
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(last_event, client, begun) for _ in range(4)]
         for _ in asked:
             assert begun.acquire(timeout=PATIENCE_SECONDS)
-        kill(1)
+        kill()
         assert len(client.audio.speech.create(**USUAL, extra_body={"stream": False}).content) > 1000
     told = [each.result() for each in asked]
     assert {event["type"] for event in told} == {"speech.audio.done", "error"}
     assert {event["error"]["message"] for event in told if event["type"] == "error"} == {LOST}
-
-
-@pytest.mark.slow
-def test_when_all_are_killed_who_has_heard_nothing_gets_an_error_and_ray_begins_them_anew(
-    client: openai.OpenAI, idle: None
-) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(client.audio.speech.create, **LONG, extra_body={"stream": False})
-        time.sleep(2)
-        kill(2)
-        error = asked.exception()
-    assert isinstance(error, openai.InternalServerError)
-    assert (error.status_code, error.code, error.message.endswith(LOST)) == (503, "replica_lost", True)
-    assert len(client.audio.speech.create(**USUAL).content) > 1000
 
 
 @pytest.mark.slow

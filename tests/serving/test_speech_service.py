@@ -73,30 +73,26 @@ def test_what_many_callers_get_is_what_each_would_get_alone(synthesizer: Synthes
             assert 0 < take.prefill_ms < 1e3 * take.wall_seconds
 
 
-def test_a_short_take_does_not_wait_for_a_long_one(service: SpeechService) -> None:
-    """The long one comes first; when the short one has ended, the long one still speaks."""
-    long = service.speak(LONG, Settings("ar", seed=1), "one")
-    assert not long.waits(PATIENCE)
-    last(service.speak("yes", Settings("ar", seed=2), "one"))
-    rest = sum(isinstance(step, Round) for step in long)
-    assert rest > 0
-    assert service.speak("yes", Settings("ar"), "one").place in (0, 1)
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, int]]:
+    """The tokens of each row in each round that a batch decodes."""
+    noted: list[dict[int, int]] = []
+    step = RunningBatch.step
+
+    def noting(batch: RunningBatch, only: int | None = None) -> dict[int, Round | Exception]:
+        played = step(batch, only)
+        noted.append({row: len(round_.tokens) for row, round_ in played.items()})
+        return played
+
+    monkeypatch.setattr(RunningBatch, "step", noting)
+    return noted
 
 
 @pytest.mark.parametrize(("in_turns", "rows_a_round", "apart"), [(True, 1, (0, 6)), (False, 2, (7, 1000))])
 def test_in_turns_every_round_is_of_one_row_and_none_gets_ahead(
-    in_turns: bool, rows_a_round: int, apart: tuple[int, int], synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
+    in_turns: bool, rows_a_round: int, apart: tuple[int, int], synthesizer: Synthesizer, rounds: list[dict[int, int]]
 ) -> None:
     """By less than a round of five tokens and one more. Without turns the one that drafts gets ahead."""
-    rounds: list[dict[int, int]] = []
-    step = RunningBatch.step
-
-    def noted(batch: RunningBatch, only: int | None = None) -> dict[int, Round | Exception]:
-        played = step(batch, only)
-        rounds.append({row: len(round_.tokens) for row, round_ in played.items()})
-        return played
-
-    monkeypatch.setattr(RunningBatch, "step", noted)
     service = SpeechService(synthesizer, rows=2, positions=POSITIONS, in_turns=in_turns)
     speeches = [service.speak(WORDS, each, "one") for each in (Settings("ar"), Settings("pcg", theta=0.2, lookahead=4))]
     takes = [last(speech) for speech in speeches]
@@ -113,17 +109,9 @@ def test_in_turns_every_round_is_of_one_row_and_none_gets_ahead(
 
 @pytest.mark.parametrize("heard", [True, False])
 def test_a_take_that_somebody_listens_to_goes_before_others(
-    heard: bool, synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch
+    heard: bool, synthesizer: Synthesizer, rounds: list[dict[int, int]]
 ) -> None:
     """It is the next that gets a row, and from then on nobody else has a round until it has ended."""
-    rows: list[int] = []
-    step = RunningBatch.step
-
-    def noted(batch: RunningBatch, only: int) -> dict[int, Round | Exception]:
-        rows.append(only)
-        return step(batch, only)
-
-    monkeypatch.setattr(RunningBatch, "step", noted)
     service = SpeechService(synthesizer, rows=2, positions=POSITIONS, in_turns=True)
     gate = Gate()
     first = service.speak("yes", Settings("sd"), "one", rule=gate)
@@ -132,11 +120,11 @@ def test_a_take_that_somebody_listens_to_goes_before_others(
     mine = service.speak(WORDS, Settings("ar", seed=9), "one", heard=heard)
     assert mine.place == (1 if heard else 4)
     gate.open.set()
-    rounds = [sum(isinstance(step, Round) for step in each) for each in (first, *others, mine)]
+    counts = [sum(isinstance(step, Round) for step in each) for each in (first, *others, mine)]
     service.close()
-    alone = max(len(list(run)) for _, run in groupby(rows))
-    assert sum(rounds) == len(rows)
-    assert (alone >= rounds[-1] > 10) == heard
+    alone = max(len(list(run)) for _, run in groupby(list(played) for played in rounds))
+    assert sum(counts) == len(rounds)
+    assert (alone >= counts[-1] > 10) == heard
 
 
 def test_those_that_wait_know_their_place_and_too_many_are_sent_away(service: SpeechService) -> None:

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -51,25 +50,12 @@ def test_a_host_that_is_not_here_is_one_sentence(loaded: list[str], host: str, c
 
 
 def test_the_service_is_closed_where_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = threading.Event()
-
-    class Idle:
-        offer = Offer(("pcg",), ("one",), 16_000, rows=2)
-
-        def __init__(self, _: object) -> None:
-            pass
-
-        def close(self) -> None:
-            closed.set()
-
-    def fail(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
+    service = Mock(offer=Offer(("pcg",), ("one",), 16_000, rows=2))
     monkeypatch.setattr("pcg.cli.commands.load_synthesizer", lambda _: Mock())
-    monkeypatch.setattr("pcg.serving.speech_service.SpeechService", Idle)
-    monkeypatch.setattr("uvicorn.Server.run", fail)
+    monkeypatch.setattr("pcg.serving.speech_service.SpeechService", lambda _: service)
+    monkeypatch.setattr("uvicorn.Server.run", Mock(side_effect=KeyboardInterrupt))
     assert main(["serve", "--port", "0"]) == 130
-    assert closed.is_set()
+    service.close.assert_called()
 
 
 @pytest.fixture
@@ -151,15 +137,10 @@ def test_what_cannot_be_served_is_one_sentence(words: list[str], told: str, caps
 
 
 def test_both_names_of_a_model_are_answered() -> None:
-    class Idle:
-        offer = Offer(("pcg",), ("one",), 16_000, rows=2)
-
-        def close(self) -> None:
-            """Nothing is held."""
-
     from starlette.testclient import TestClient
 
-    with TestClient(create_api(Idle(), ("voice@1", "OWNER/voice")), base_url="http://localhost") as client:
+    idle = Mock(offer=Offer(("pcg",), ("one",), 16_000, rows=2))
+    with TestClient(create_api(idle, ("voice@1", "OWNER/voice")), base_url="http://localhost") as client:
         for name in ("voice@1", "OWNER/voice"):
             assert client.get(f"/v1/models/{name}").json()["id"] == name
         assert client.get("/v1/models/OWNER/other").json()["error"]["code"] == "model_not_found"

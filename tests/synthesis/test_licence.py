@@ -2,10 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +13,12 @@ from packaging.utils import canonicalize_name
 import app
 from explorers.listen.share import wav_file
 from explorers.shared.readout import banner_html, masthead_html, voice_line
-from pcg.errors import AssetError
 from pcg.places import PROJECT
 from pcg.saved_take import Origin, Stored
 from pcg.serving.staging import read_requirements
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import Voice, load_voice
+from pcg.synthesis.voice import Voice
 from tests.wav_comment import read_stored
 
 ROOT = PROJECT
@@ -42,11 +39,8 @@ def test_the_head_names_the_voice_and_its_licence(voice: Voice) -> None:
     assert "&lt;script&gt; (Apache-2.0)" in html
 
 
-def test_a_banner_holds_sentences_as_text_and_is_left_out_without_any() -> None:
-    assert banner_html("", "") == ""
-    html = banner_html("model is '<b>', but must be 'x'.", "", "Only AR can speak.")
-    assert html.count("<p>") == 2
-    assert "&lt;b&gt;" in html
+def test_a_banner_holds_its_sentence_as_text() -> None:
+    assert "&lt;b&gt;" in banner_html("model is '<b>', but must be 'x'.")
 
 
 def test_every_file_of_a_take_carries_the_licence(synthesizer: Synthesizer, tmp_path: Path) -> None:
@@ -95,55 +89,18 @@ def test_the_notice_names_everything_that_is_installed() -> None:
         assert {canonicalize_name(each.name) for each in read_requirements(ROOT / file)} - named == set()
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch, synthesizer: Synthesizer) -> Iterator[list[str]]:
-    """What the page's banner says of the apps that are served; the tiny voice stands in for the embedded one."""
-    troubles: list[str] = []
-
-    def load(model: str = "embedded", device: str = "cpu", *others: str) -> Voice:
-        return synthesizer.voice if (model, device) == ("embedded", "cpu") else load_voice(model, device, *others)
-
-    monkeypatch.setattr(app, "load_voice", load)
-    monkeypatch.setattr(app, "Synthesizer", lambda voice, **_: synthesizer)
-
-    def build_page(*_: object, trouble: str = "", **__: object) -> SimpleNamespace:
-        troubles.append(trouble)
-        return SimpleNamespace(settle=lambda: None)
-
-    monkeypatch.setattr(app, "build_page", build_page)
-    monkeypatch.setattr(app, "_serve", lambda *_: None)
-    return troubles
-
-
 @pytest.mark.parametrize("options", [["--model", "nowhere/at-all"], ["--device", "cuda"], ["--device", "abacus"]])
-def test_without_the_wanted_model_the_page_stays_up_and_says_why(
-    options: list[str], opened: list[str], capsys: pytest.CaptureFixture[str]
+def test_without_the_wanted_model_there_is_one_sentence_and_no_page(
+    options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert app.main(options) == 0
+    assert app.main(options) == 2
     (told,) = capsys.readouterr().err.strip().splitlines()
     assert options[1] in told
-    assert opened == [f"{told} The embedded voice is used instead."]
 
 
-def test_without_any_voice_there_is_no_page(
-    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def load(*_: object) -> Voice:
-        raise AssetError("The voice file is missing.")
-
-    monkeypatch.setattr(app, "load_voice", load)
-    assert app.main([]) == 2
-    assert capsys.readouterr().err == "The voice file is missing.\n"
-    assert opened == []
-
-
-def test_variables_choose_as_options_do(
-    opened: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_variables_choose_as_options_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL", "nowhere")
     monkeypatch.setenv("DEVICE", "")
-    assert app._parser().parse_args([]).device == "cpu"
-    assert app.main([]) == 0
-    assert "'nowhere'" in opened[0]
-    assert app.main(["--model", "embedded"]) == 0
-    assert opened[1] == ""
+    options = app._parser().parse_args([])
+    assert (options.model, options.device) == ("nowhere", "cpu")
+    assert app._parser().parse_args(["--model", "embedded"]).model == "embedded"

@@ -50,22 +50,30 @@ def page(page: Page) -> Page:
     return page
 
 
-def find(page: Page, token: int) -> None:
-    page.fill("#map-token input", str(token))
-    page.keyboard.press("Enter")
-    expect(page.locator('.map [data-part="title"]')).to_have_text(f"Token {token}")
+def choose(page: Page, token: int) -> None:
+    """Click a token; of twins at one place the first may be chosen."""
+    place = """token => {
+      const { data: [{ x, y }], _fullLayout: { xaxis, yaxis } } = document.querySelector('.map-plane');
+      return { x: xaxis.l2p(x[token]) + xaxis._offset, y: yaxis.l2p(y[token]) + yaxis._offset };
+    }"""
+    page.locator(".map-plane").click(position=page.evaluate(place, token))
+    expect(page.locator('.map [data-part="title"]')).to_contain_text("Token ")
+
+
+def chosen(page: Page) -> int:
+    return int(page.locator('.map [data-part="title"]').inner_text().removeprefix("Token "))
 
 
 def test_a_person_finds_hears_and_leaves_a_token(page: Page, synthesizer: Synthesizer, complaints: list[str]) -> None:
-    find(page, 3)
-    groups = synthesizer.groups(0.3)
-    size = groups.size(int(groups.group_of_centre[3]))
+    choose(page, 3)
+    groups, token = synthesizer.groups(0.3), chosen(page)
+    size = groups.size(int(groups.group_of_centre[token]))
     expect(page.locator('.map [data-part="facts"]')).to_contain_text(f"{size} token")
     assert page.evaluate(MEMBERS) == size
     plane = page.locator(".map-plane")
     plane.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator('.map [data-part="title"]')).not_to_have_text("Token 3")
+    expect(page.locator('.map [data-part="title"]')).not_to_have_text(f"Token {token}")
     page.keyboard.press("Enter")
     expect(page.locator("#hear-words")).to_contain_text("times in a row")
     page.keyboard.press("Escape")
@@ -74,14 +82,7 @@ def test_a_person_finds_hears_and_leaves_a_token(page: Page, synthesizer: Synthe
     assert complaints == []
 
 
-def test_a_click_chooses_and_a_lasso_counts(page: Page, complaints: list[str]) -> None:
-    at = """() => {
-      const { data: [{ x, y }], _fullLayout: { xaxis, yaxis } } = document.querySelector('.map-plane');
-      return [xaxis.l2p(x[5]) + xaxis._offset, yaxis.l2p(y[5]) + yaxis._offset];
-    }"""
-    x, y = page.evaluate(at)
-    page.locator(".map-plane").click(position={"x": x, "y": y})
-    expect(page.locator('.map [data-part="title"]')).to_contain_text("Token ")
+def test_a_lasso_counts(page: Page, complaints: list[str]) -> None:
     page.locator('.map [data-part="lasso"]').click()
     box = page.locator(".map-plane").bounding_box()
     corners = [(0.02, 0.02), (0.95, 0.02), (0.95, 0.95), (0.02, 0.95), (0.02, 0.05)]
@@ -138,7 +139,7 @@ def test_a_real_vocabulary_is_drawn_and_answers(codes: int, browser: Browser, co
         page.get_by_role("tab", name="Map").click()
         expect(page.locator(".map")).to_have_attribute("data-state", "ready")
         assert page.evaluate("document.querySelector('.map-plane').data[0].x.length") == codes
-        find(page, codes - 1)
+        choose(page, codes - 1)
         assert page.evaluate(MEMBERS) > 1
         page.close()
     assert complaints == []

@@ -107,15 +107,11 @@ def test_a_knob_generates_its_method_again_beside_ar_and_an_emptied_field_gets_i
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
 
 
-def test_an_error_ends_the_run_and_says_what_to_do(page: Page) -> None:
+def test_an_error_says_what_to_do_and_what_was_heard_before_stop_is_kept(page: Page) -> None:
     page.fill("#text textarea", "مرحبا بالعالم")
     page.click("#run")
     expect(page.locator(".stage-status")).to_have_text("I can only read English letters and digits.")
     idle(page)
-    expect(page.locator("#run")).to_be_visible()
-
-
-def test_what_was_heard_before_stop_is_kept(page: Page) -> None:
     page.fill("#text textarea", STOPPABLE)
     page.click("#run")
     expect(page.locator(".stage")).to_have_attribute("data-first", re.compile(r"\d"))
@@ -151,7 +147,7 @@ def test_token_by_token_shows_a_round_and_its_link_opens_it(page: Page, browser:
     other.close()
 
 
-def test_a_link_replays_its_take(page: Page, browser: Browser, address: str) -> None:
+def test_a_link_replays_its_take_and_the_history_survives_a_reload(page: Page, browser: Browser, address: str) -> None:
     page.fill("#text textarea", "hello, yes!")
     page.click("#run")
     idle(page)
@@ -168,12 +164,6 @@ def test_a_link_replays_its_take(page: Page, browser: Browser, address: str) -> 
     idle(other)
     expect(lane(other, "pcg", '[data-fact="calls"]')).to_have_text(calls)
     other.close()
-
-
-def test_the_history_survives_a_reload(page: Page) -> None:
-    page.fill("#text textarea", "hello, yes!")
-    page.click("#run")
-    idle(page)
     page.reload()
     expect(page.locator(READY)).to_be_visible()
     page.locator('[data-part="history"]').click()

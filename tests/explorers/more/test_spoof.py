@@ -1,6 +1,6 @@
 """The spoof detectors' panel on the tiny voice, with detectors that are trained on nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import gradio as gr
@@ -18,6 +18,7 @@ from explorers.more.spoof import (
     generate_all,
     sampler_html,
 )
+from explorers.shared.controls import setting, text_box
 from explorers.shared.terms import create_terms
 from explorers.theme import launch_options
 from pcg.errors import PCGError
@@ -50,17 +51,14 @@ def test_each_take_is_the_synthesizers_own(judging: Synthesizer, takes: dict[str
     assert searched > 2
 
 
-REFUSED: list[tuple[Callable[[Synthesizer], object], str]] = [
-    (lambda s: list(generate_all(s, " ", *ASKED[1:])), "text is missing"),
-    (lambda s: list(generate_all(s, TEXT, "nobody", 1.0, 3)), "voice is 'nobody'"),
-    (lambda s: list(generate_all(s, TEXT, "one", 9.0, 3)), "temperature is 9.0"),
-]
-
-
-@pytest.mark.parametrize(("call", "sentence"), REFUSED)
-def test_bad_input_is_one_sentence(call: Callable[[Synthesizer], object], sentence: str, judging: Synthesizer) -> None:
-    with pytest.raises(PCGError, match=sentence):
-        call(judging)
+def test_bad_input_is_one_sentence(judging: Synthesizer) -> None:
+    for asked, told in (
+        ((" ", "one", 1.0, 3), "text is"),
+        ((TEXT, "nobody", 1.0, 3), "voice is"),
+        ((TEXT, "one", 9.0, 3), "9.0"),
+    ):
+        with pytest.raises(PCGError, match=told):
+            next(generate_all(judging, *asked))
 
 
 def test_every_scored_beam_has_its_marks_and_each_pruned_one_a_cross(takes: dict[str, SpoofTake]) -> None:
@@ -80,23 +78,23 @@ def test_a_short_take_has_no_beams_and_no_long_curve(judging: Synthesizer, takes
     made = takes["hiereas"]
     warm_up = made._replace(take=replace(made.take, cycles=made.take.cycles[:1]))
     assert "before any beams" in beams_figure(warm_up).layout.title.text
-    whole = takes["eas"].take
-    for count, lines in ((0, 0), (5, 0), (12, 1), (30, 2)):
-        short = replace(whole, rounds=whole.rounds[:count], audio=whole.audio[: count * judging.voice.codec.hop])
-        curves = {name: curve.numpy() for name, curve in judging.decoder.detectors.curves(short.tokens).items()}
-        drawn = curves_figure(SpoofTake("eas", short, curves)).data
-        assert (sum(len(curve.x) > 0 for curve in drawn), sum("too short" in curve.name for curve in drawn)) == (
-            lines,
-            5 - lines,
-        )
-    assert f"<b>{whole.computed_per_token:.1f}</b> tokens computed" in sampler_html("eas", whole)
+    short = replace(made.take, rounds=made.take.rounds[:12])
+    curves = {name: curve.numpy() for name, curve in judging.decoder.detectors.curves(short.tokens).items()}
+    assert any("too short" in curve.name for curve in curves_figure(SpoofTake("eas", short, curves)).data)
+    assert f"<b>{short.computed_per_token:.1f}</b> tokens computed" in sampler_html("eas", short)
 
 
 @pytest.fixture(scope="module")
 def address(judging: Synthesizer) -> Iterator[str]:
     with gr.Blocks(fill_width=True) as app:
         gr.HTML("<h1>A page</h1>")
-        create_spoof(judging)
+        asked = {
+            "text": text_box(),
+            "voice": gr.Dropdown(["one"]),
+            "temperature": setting("temperature"),
+            "seed": setting("seed"),
+        }
+        create_spoof(judging, asked)
         create_terms()
     yield from serve(app, **launch_options())
 
@@ -105,7 +103,7 @@ def address(judging: Synthesizer) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440], indirect=True)
 def test_a_person_compares_six_samplers_and_reads_a_beam(page: Page, complaints: list[str]) -> None:
-    page.fill("#spoof-text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
+    page.fill("#text textarea", "Hello, yes ${window.hacked = 1} <b>one</b>.")
     page.click("#spoof-run")
     expect(page.locator("#spoof-status")).to_contain_text("All six takes are ready.")
     for key in SAMPLERS:

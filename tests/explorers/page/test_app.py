@@ -4,12 +4,11 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import app
-from explorers.requests import choose_tools, offer_tools
+from explorers.requests import offer_tools
 from explorers.theme import launch_options
 from pcg.synthesis.synthesizer import Synthesizer
 
@@ -62,11 +61,7 @@ def test_tools_are_called_as_their_endpoints(synthesizer: Synthesizer, monkeypat
     page = app.build_page(synthesizer)
     offer_tools(page)
     names = [e.fn.__name__ for e in page.fns.values() if isinstance(e.api_name, str) and e.api_visibility == "public"]
-    assert {"generate", "new_seed", "swap", "transcribe"} <= set(names)
-    assert len(set(names)) == len(names)
-    page.mcp_server_obj = SimpleNamespace(tool_to_endpoint={name: f"/{name}" for name in names})
-    choose_tools(page)
-    assert sorted(page.mcp_server_obj.tool_to_endpoint) == ["experiments", "generate", "swap", "token_group", "transcribe"]
+    assert sorted(names) == ["experiments", "generate", "swap", "token_group", "transcribe"]
 
 
 def test_nothing_is_shared_or_kept_by_default_and_a_space_offers_tools_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

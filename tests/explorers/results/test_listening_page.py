@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 from explorers.results.listening import (
     MARK,
     NO_TEST,
-    NOT_OVER,
     BlindTest,
     ListeningRequest,
     create_listening_test,
@@ -25,7 +24,7 @@ from explorers.results.listening import (
     vote,
     write_test,
 )
-from explorers.shared.controls import setting, voice_choice
+from explorers.shared.controls import setting
 from explorers.theme import launch_options
 from pcg.errors import InputError, PCGError
 from pcg.experiments.listening_tests import ANCHOR, loudness
@@ -34,11 +33,18 @@ from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import serve
 
-LINES = "The quick brown fox.\nHello, is this one sentence? yes!"
+LINES = ["The quick brown fox, ${window.hacked = 1}.", "Hello, is <b>this</b> one sentence? yes!"]
 KNOBS = {"theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "seed": 5}
-ASKED = ListeningRequest(design="ab", compared=["AR", "PCG"], lines=LINES, trials=2, voice="two", **KNOBS)
-RATED = ASKED.with_(design="rating", compared=["PCG", "AR", "SD"], reference="AR")
-DIGEST = "0123456789abcdef"
+ASKED = ListeningRequest(design="ab", compared=["AR", "PCG"], trials=2, voice="two", **KNOBS)
+RATED = ASKED.with_(design="rating", compared=["PCG", "AR", "SD"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_texts() -> Iterator[None]:
+    """Short ones, with markup, in place of the evaluation sentences."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("explorers.results.listening.read_sentences", lambda: LINES)
+        yield
 
 
 def prepared(synthesizer: Synthesizer, request: ListeningRequest) -> BlindTest:
@@ -98,8 +104,6 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     levels = []
     for samples, name in zip(heard.values(), trial.systems, strict=True):
         if name == ANCHOR:
-            spectrum = np.abs(np.fft.rfft(samples.astype(float)))
-            assert spectrum[len(spectrum) * 9 // 16 :].max() < 0.02 * spectrum.max()  # above 4.5 of 8 kHz
             continue
         settings = test.systems[name].with_(seed=trial.seed)
         take = synthesizer.take(test.texts[trial.item], settings, "two")
@@ -111,12 +115,11 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
 
 
-def test_each_vote_counts_once(blind_test: BlindTest) -> None:
+def test_each_vote_counts_once_and_is_written_down(blind_test: BlindTest, tmp_path: Path) -> None:
     once = vote(blind_test, 1, "tie", [1, 1])
     refusals = {
         "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
         "given before B was played": (once, 2, "A", [1, 0]),
-        "answer is 'X'": (once, 2, "X", [1, 1]),
         "accepts no more votes": (voted(blind_test), 3, "A", [1, 1]),
         NO_TEST: (None, 1, "A", [1, 1]),
     }
@@ -124,16 +127,9 @@ def test_each_vote_counts_once(blind_test: BlindTest) -> None:
         with pytest.raises(PCGError, match=sentence):
             vote(*given)
     assert (len(once.votes), question(once)["number"], blind_test.votes) == (1, 2, ())
-
-
-def test_the_systems_are_told_only_in_the_end(blind_test: BlindTest, tmp_path: Path) -> None:
-    with pytest.raises(PCGError, match=NOT_OVER):
-        export(tmp_path, blind_test)
-    assert list(tmp_path.iterdir()) == []
-    for test, count in ((vote(blind_test, 1, "A", [1, 1]).cut_short(), 1), (voted(blind_test), 2)):
-        record = json.loads(Path(export(tmp_path, test)).read_text())
-        assert (record["outcome"]["n"], len(record["trials"])) == (count, count)
-        assert "seed" not in record["systems"]["PCG"]["settings"]
+    record = json.loads(Path(export(tmp_path, voted(blind_test))).read_text())
+    assert (record["outcome"]["n"], len(record["trials"])) == (2, 2)
+    assert "seed" not in record["systems"]["PCG"]["settings"]
 
 
 def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
@@ -146,55 +142,41 @@ def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, s
     assert "(n too small)" in rating  # and no interval of two trials
     compared = result_html(voted(prepared(synthesizer, ASKED.with_(design="cmos")), [2]))
     assert "PCG over AR" in compared
-    assert_words_stay_words(result_html(voted(prepared(synthesizer, ASKED.with_(lines=MARKUP[:60], trials=1)))))
+    assert_words_stay_words(result_html(voted(replace(blind_test, texts=(MARKUP, MARKUP)))))
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
+def test_bad_requests_are_refused_in_one_sentence(synthesizer: Synthesizer) -> None:
+    for changes, told in (
         ({"design": "x"}, "design is 'x'"), ({"compared": ["AR"]}, "exactly 2"), ({"compared": None}, "compared is missing"),
-        ({"compared": ["AR", "??"]}, "what is compared is '\\?\\?'"),
-        ({"design": "rating", "reference": "SD"}, "reference is 'SD'"), 
-        ({"lines": "a\n" * 61}, "number of lines is 61"),
-        ({"lines": "?!"}, "must be English"), ({"lines": "hello, is this one sentence, " * 18}, "about ten seconds"),
-        ({"trials": 31}, "trials is 31"), ({"trials": 0}, "trials is 0"),
-        ({"trials": float("nan")}, "trials is nan"), ({"trials": None}, "trials is missing"),
+        ({"compared": ["AR", "??"]}, "what is compared is '\\?\\?'"), ({"trials": 31}, "trials is 31"),
         ({"voice": "nobody"}, "voice"), ({"theta": 7.0}, "theta is 7.0"), ({"seed": -1}, "seed is -1"),
-    ],
-)  # fmt: skip
-def test_bad_requests_are_refused_in_one_sentence(synthesizer: Synthesizer, changes: dict[str, object], told: str) -> None:
-    with pytest.raises(InputError, match=told):
-        list(prepare(synthesizer, ASKED.with_(**changes)))
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            next(prepare(synthesizer, ASKED.with_(**changes)))
 
 
-SENT = RATED.with_(compared=["AR", "PCG", "SD"], lines="hello\nyes & no", theta=0.55, seed=7, similarity="mel")
+SENT = RATED.with_(compared=["AR", "PCG", "SD"], theta=0.55, seed=7, similarity="mel")
 
 
 def test_a_link_opens_the_same_test(synthesizer: Synthesizer) -> None:
-    link = write_test(SENT, DIGEST, "http://here")
+    link = write_test(SENT, "http://here")
     assert link.startswith(f"http://here/{MARK}")
     assert len(link) < 400
-    request, digest = read_test(link, synthesizer)
-    assert (request, digest) == (SENT, DIGEST[:12])
+    request = read_test(link, synthesizer)
+    assert request == SENT
     assert request.plan(2) == SENT.plan(2)
-    other, _ = read_test(write_test(SENT.with_(seed=8), DIGEST, ""), synthesizer)
+    other = read_test(write_test(SENT.with_(seed=8), ""), synthesizer)
     assert other.plan(2) != request.plan(2)
     assert read_test("http://here/#take=abc", synthesizer) is None
     with pytest.raises(InputError):
-        write_test(SENT.with_(compared=["AR"]), DIGEST, "")
+        write_test(SENT.with_(compared=["AR"]), "")
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [({"design": "duel"}, "design"), ({"voice": "nobody"}, "voice"), ({"theta": "7"}, "theta"), ({"theta": "nan"}, "theta"),
-     ({"seed": "x"}, "seed"), ({"trials": "1000"}, "trials"), ({"compared": ["AR", "nobody"]}, "compared"),
-     ({"lines": "!!!"}, "text"), ({"lines": "x" * 50_000}, "link")],
-)  # fmt: skip
-def test_a_bad_link_is_refused(synthesizer: Synthesizer, changes: dict[str, str], field: str) -> None:
-    values = dict(SENT)
-    assert read_test(MARK + urlencode(values, doseq=True), synthesizer)
-    with pytest.raises(InputError, match=field):
-        read_test(MARK + urlencode(values | changes, doseq=True), synthesizer)
+def test_a_bad_link_is_refused(synthesizer: Synthesizer) -> None:
+    changes = {"voice": "nobody", "theta": "nan", "seed": "x", "trials": "1000"}
+    for name, value in changes.items():
+        with pytest.raises(InputError, match=name):
+            read_test(MARK + urlencode(dict(SENT) | {name: value}, doseq=True), synthesizer)
     for damaged in ("", "%%%", "abc"):
         with pytest.raises(InputError, match="must be given"):
             read_test(MARK + damaged, synthesizer)
@@ -204,8 +186,8 @@ def test_a_bad_link_is_refused(synthesizer: Synthesizer, changes: dict[str, str]
 def address(synthesizer: Synthesizer) -> Iterator[str]:
     with gr.Blocks() as app, gr.Tab("Listening test"):
         knobs = ("theta", "lookahead", "beta", "temperature", "similarity")
-        tuned = {"voice": voice_choice(synthesizer, "")} | {name: setting(name) for name in knobs}
-        create_listening_test(app, synthesizer, DIGEST, tuned)
+        tuned = {"voice": gr.Dropdown(list(synthesizer.voice.references))} | {name: setting(name) for name in knobs}
+        create_listening_test(app, synthesizer, tuned)
     yield from serve(app, **launch_options())
 
 
@@ -214,18 +196,21 @@ def width() -> int:
     return 390
 
 
-@NEEDS_CHROMIUM
-@pytest.mark.slow
-def test_a_person_plays_votes_and_reads_the_result(page: Page, complaints: list[str]) -> None:
-    expect(page.locator("#listening-run")).to_be_enabled()
-    page.locator("#listening-lines textarea").fill("The quick brown fox, ${window.hacked = 1} and <b>hello</b>.")
+def prepare_and_play(page: Page, count: int) -> None:
+    """Prepare a test of one trial, and play its sounds."""
     page.locator("#listening-trials input[type=number]").fill("1")
     page.keyboard.press("Tab")
     page.click("#listening-run")
-    expect(page.locator(".ballot audio")).to_have_count(2)
-    expect(page.get_by_role("button", name="A is better")).to_be_disabled()
+    expect(page.locator(".ballot audio")).to_have_count(count)
+    expect(page.locator(".ballot-vote button").first).to_be_disabled()
     for sound in page.locator(".ballot audio").all():
         sound.evaluate("sound => sound.play()")
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.slow
+def test_a_person_plays_votes_and_reads_the_result(page: Page, complaints: list[str]) -> None:
+    prepare_and_play(page, 2)
     page.get_by_role("button", name="B is better").click()
     expect(page.locator("#listening-reveal")).to_contain_text("n too small: 1 vote count")
     expect(page.locator("#listening-reveal")).to_contain_text("A: ")
@@ -244,13 +229,7 @@ def test_scores_are_given_with_the_keyboard(
     page: Page, complaints: list[str], form: str, count: int, name: str, key: str, shown: str
 ) -> None:
     page.get_by_label(f"{form}: ").check()
-    page.locator("#listening-lines textarea").fill("The quick brown fox.")
-    page.locator("#listening-trials input[type=number]").fill("1")
-    page.keyboard.press("Tab")
-    page.click("#listening-run")
-    expect(page.locator(".ballot audio")).to_have_count(count)
-    for sound in page.locator(".ballot audio").all():
-        sound.evaluate("sound => sound.play()")
+    prepare_and_play(page, count)
     page.get_by_label(name).press(key)
     expect(page.locator(".ballot-vote")).to_contain_text(shown)
     page.get_by_role("button", name="Give these scores").click()
@@ -262,7 +241,6 @@ def test_scores_are_given_with_the_keyboard(
 @pytest.mark.slow
 def test_a_test_is_sent_round_by_its_link(page: Page, complaints: list[str]) -> None:
     page.get_by_label("Rating, 0 to 100").check()
-    page.locator("#listening-lines textarea").fill("One & two, hello.")
     page.locator("#listening-seed input").fill("77")
     page.keyboard.press("Tab")
     page.click("#listening-link-make")
@@ -271,6 +249,5 @@ def test_a_test_is_sent_round_by_its_link(page: Page, complaints: list[str]) -> 
     page.goto("about:blank")
     page.goto(link)
     expect(page.locator("#listening-status")).to_contain_text("This test came by a link")
-    expect(page.locator("#listening-lines textarea")).to_have_value("One & two, hello.")
     expect(page.locator("#listening-seed input")).to_have_value("77")
     assert complaints == []

@@ -1,9 +1,9 @@
-"""The Results tab: the verdict, the tables, and own runs."""
+"""The Results tab: the verdict, the tables, the report."""
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
@@ -19,45 +19,21 @@ from explorers.results.results import (
     OWN,
     SHIPPED,
     TABLES,
-    Progress,
     card_html,
     create_results,
-    progress_html,
     read_results,
-    run_units,
-    units_of,
     verdict_html,
 )
 from explorers.theme import launch_options
-from pcg.errors import AssetError, InputError
-from pcg.experiments.grids import EXPERIMENTS, ar, pcg, sd, ssd
+from pcg.errors import AssetError
+from pcg.experiments.grids import ar, pcg, sd, ssd
 from pcg.experiments.store import Store
-from pcg.experiments.unit import Condition, Record, Unit, Utterance
-from pcg.synthesis.synthesizer import Synthesizer
+from pcg.experiments.unit import Condition, Unit, Utterance
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.hostile import MARKUP
 from tests.explorers.results.test_report import DRAFTING
 from tests.explorers.served import serve
-
-VOICE = "a voice and its judges"
-
-
-@dataclass(frozen=True)
-class QuickSpec:
-    """A spec whose worker knows at once what comes of a unit."""
-
-    voice_id: str = VOICE
-    device: str = "cpu"
-    threads: int = 1
-
-    def load(self) -> "QuickSpec":
-        return self
-
-    def record(self, unit: Unit, workers: int = 1) -> Record:
-        figures = {} if unit.settings.method == "ar" else DRAFTING
-        made = record(unit.condition, unit.utterance.text, context=CONTEXT | {"voice": self.voice_id}, **figures)
-        return replace(made, unit=unit)
 
 
 def units(*conditions: Condition, utterances: int = 6) -> list[Unit]:
@@ -67,17 +43,16 @@ def units(*conditions: Condition, utterances: int = 6) -> list[Unit]:
 CONDITIONS = (ar(), sd(), ssd(0.3), pcg(0.5), pcg(0.4), replace(pcg(0.3), name=f"PCG {MARKUP}"))
 
 
-def write(folder: Path, voice: str = VOICE) -> Path:
-    store = Store(folder)
-    for unit in units(*CONDITIONS):
-        store.add(unit.key(voice), QuickSpec(voice).record(unit))
-    write_report(folder, folder / "report.html")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("shipped"), voice="another voice")
+    folder = tmp_path_factory.mktemp("shipped")
+    store = Store(folder)
+    for unit in units(*CONDITIONS):
+        figures = {} if unit.settings.method == "ar" else DRAFTING
+        made = record(unit.condition, unit.utterance.text, context=CONTEXT | {"voice": "another voice"}, **figures)
+        store.add(unit.key("another voice"), replace(made, unit=unit))
+    write_report(folder, folder / "report.html")
+    return folder
 
 
 def test_verdict_and_tables_say_whose_results_and_how_many_and_names_stay_words(folder: Path) -> None:
@@ -102,55 +77,20 @@ def test_damaged_results_are_one_sentence(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_a_run_does_what_is_missing_and_writes_the_report(tmp_path: Path) -> None:
-    wanted = units(ar(), sd(), pcg(0.4), utterances=2)
-    steps = run_units(wanted, QuickSpec(), tmp_path)
-    assert (next(steps).done, next(steps).done) == (0, 1)
-    steps.close()
-    assert len(Store(tmp_path).all()) == 1
-    first, *_, last = run_units(wanted, QuickSpec(), tmp_path)
-    assert (first.done, last.done, last.total) == (1, 6, 6)
-    assert read_results(tmp_path)["records"] == 6
-    assert [step.done for step in run_units(wanted, QuickSpec(), tmp_path)] == [6]
-
-
-def test_the_units_of_one_utterance_stand_together_and_unknown_experiments_are_refused(synthesizer: Synthesizer) -> None:
-    together = [(unit.utterance, unit.seed) for unit in units_of(synthesizer, ["main", "tradeoff"], "quick")]
-    assert together == sorted(together, key=list(dict.fromkeys(together)).index)
-    refusals = {"at least one of main": ([], "quick"), "is '<b>'": (["<b>"], "quick")}
-    for told, asked in refusals.items():
-        with pytest.raises(InputError, match=told):
-            units_of(synthesizer, *asked)
-
-
-def test_progress_tells_units_and_time() -> None:
-    shown = progress_html(Progress(1200, 4190, 3725.0))
-    assert "1,200 of 4,190 units" in shown
-    assert "about 63 minutes left" in shown
-    assert "All done: 1 unit." in progress_html(Progress(1, 1, 0.0))
-
-
 @pytest.fixture(scope="module")
-def address(synthesizer: Synthesizer, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(folder: Path) -> Iterator[str]:
     with gr.Blocks() as app:
-        create_results(app, synthesizer, QuickSpec(), {SHIPPED: folder, OWN: tmp_path_factory.mktemp("runs") / "results"})
+        create_results(app, frozenset(), {SHIPPED: folder})
     yield from serve(app, **launch_options())
 
 
-def test_programs_get_the_tables_run_and_report(address: str) -> None:
+def test_programs_get_the_tables(address: str) -> None:
     client = Client(address, verbose=False)
     record, *_ = client.predict(SHIPPED, api_name="/experiments")
     assert {table["name"] for table in record["tables"]} >= {"main", "claims"}
     assert json.loads(json.dumps(record)) == record
     with pytest.raises(AppError, match="nowhere"):
         client.predict("nowhere", api_name="/experiments")
-    with pytest.raises(AppError, match="There are no results of this server yet"):
-        client.predict(OWN, api_name="/experiment_report")
-    list(client.submit(["main"], "quick", api_name="/run_experiments"))
-    own, *_ = client.predict(OWN, api_name="/experiments")
-    assert own["records"] > 0
-    files = client.predict(OWN, api_name="/experiment_report")["value"]
-    assert [Path(file).name for file in files] == ["report.html", RESULTS]
 
 
 @NEEDS_CHROMIUM
@@ -166,8 +106,5 @@ def test_a_person_reads_the_verdict_first_and_opens_the_tables(page: Page, compl
         if card.is_visible():
             card.locator("button").first.click()
             expect(card.locator("table")).to_be_visible()
-    assert page.locator("#results-run").is_hidden()
-    page.get_by_role("button", name="Run experiments on this server").click()
-    expect(page.locator("#results-names")).to_contain_text(EXPERIMENTS["main"].title)
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     assert complaints == []

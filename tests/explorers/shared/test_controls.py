@@ -1,4 +1,4 @@
-"""The text box, and controls of one name on several tabs, in a real browser."""
+"""The text box in a real browser."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorers.shared.controls import share_controls, text_box
+from explorers.shared.controls import text_box
 from explorers.theme import launch_options
 from pcg.text.reading import MAX_CHARACTERS
 from tests.explorers.chromium import NEEDS_CHROMIUM
@@ -17,15 +17,10 @@ LONG = "word " * 1_100 + "end."
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A form, and on another tab a narrower slider."""
+    """A text box, and what replaces its text."""
     with gr.Blocks() as app:
-        with gr.Tab("Form"):
-            box = text_box("", " Hello. ")
-            gr.Button("Load", elem_id="load").click(lambda: "Loaded. ", None, box)
-            form = {"theta": gr.Slider(0, 1, 0.2, step=0.01, elem_id="theta")}
-        with gr.Tab("Panel") as tab:
-            own = {"theta": gr.Slider(0.5, 0.8, 0.6, step=0.01, elem_id="narrow")}
-        share_controls([tab], form, own)
+        box = text_box(" Hello. ")
+        gr.Button("Load", elem_id="load").click(lambda: "Loaded. ", None, box)
     yield from serve(app, **launch_options())
 
 
@@ -51,19 +46,3 @@ def test_a_text_box_tells_its_length_and_the_time_of_long_texts_and_cuts_nothing
     expect(text).to_have_value(LONG)
     assert len(LONG) > MAX_CHARACTERS
     assert asked == complaints == []
-
-
-@NEEDS_CHROMIUM
-def test_a_narrower_slider_shows_its_nearest_end_and_gives_back_what_a_visitor_sets(page: Page) -> None:
-    theta, narrow = (page.locator(f"#{name} input[type=number]") for name in ("theta", "narrow"))
-    for value, shown in (("0.2", "0.5"), ("0.9", "0.8")):
-        theta.fill(value)
-        page.get_by_role("tab", name="Panel").click()
-        expect(narrow).to_have_value(shown)
-        page.wait_for_timeout(300)
-        page.get_by_role("tab", name="Form").click()
-        expect(theta).to_have_value(value)
-    page.get_by_role("tab", name="Panel").click()
-    narrow.fill("0.7")
-    page.get_by_role("tab", name="Form").click()
-    expect(theta).to_have_value("0.7")

@@ -27,20 +27,12 @@ def test_the_container_copies_what_is_there_and_starts_the_makefiles_command() -
     assert (options.host, options.port) == ("0.0.0.0", 7860)
 
 
-def test_the_container_runs_as_nobody_special_and_says_how_it_is() -> None:
+def test_the_container_runs_as_nobody_special_with_the_pinned_torch() -> None:
     steps = _dockerfile()
-    kinds = [kind for kind, _ in steps]
-    assert kinds.index("USER") < kinds.index("CMD")
     assert [rest for kind, rest in steps if kind == "USER"] == ["lab"]
-    assert "HEALTHCHECK" in kinds
-    assert "/home/lab/app/cache" in next(rest for kind, rest in steps if kind == "VOLUME")
-    variables = dict(pair.split("=", 1) for kind, rest in steps if kind == "ENV" for pair in rest.split())
-    assert {"MODEL", "DRAFT", "DEVICE"} <= variables.keys()
     (wheel,) = {part for kind, rest in steps if kind == "RUN" for part in rest.split() if part.startswith("torch==")}
-    assert (
-        Requirement(wheel.split("+")[0]).specifier
-        == next(each for each in read_requirements(ROOT / "requirements.txt") if each.name == "torch").specifier
-    )
+    pins = {each.name: each.specifier for each in read_requirements(ROOT / "requirements.txt")}
+    assert Requirement(wheel.split("+")[0]).specifier == pins["torch"]
 
 
 def _dockerfile() -> list[tuple[str, str]]:
