@@ -68,7 +68,7 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     symbols = tuple(sorted(set(phonemise("the quick brown fox jumps over a lazy dog. hello, is this one sentence? yes!"))))
     reader = PhonemeReader(symbols, tuple(1.5 for _ in symbols))
     vocabulary = Vocabulary(codec.codebook_size, reader.first_code, reader.end)
-    target = new_target(reader, vocabulary, Shape(layers=3, width=32, heads=2, feed_forward=48), seed=0)
+    target = new_target(vocabulary, Shape(layers=3, width=32, heads=2, feed_forward=48), seed=0)
     with torch.no_grad():
         # Far from the tiny initial weights, so that layers matter and the draft's law differs from the target's.
         for weight in target.parameters():

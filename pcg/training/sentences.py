@@ -55,11 +55,8 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     # No training may hear a sentence of the evaluation.
     judged = frozenset(map(plain, read_sentences(*SECTIONS, "more-everyday", "more-balanced", "twisters")))
     train, whole, words = [], [], []
-    for sentence in dict.fromkeys(sentences):
-        if plain(sentence) in judged:
-            continue
-        has_rare = any(word in rare for word in re.findall(r"[a-z']+", sentence.lower()))
-        bucket = words if has_rare else whole if is_held_out(sentence) else train
+    for sentence in (sentence for sentence in dict.fromkeys(sentences) if plain(sentence) not in judged):
+        bucket = words if rare.intersection(words_of(sentence)) else whole if is_held_out(sentence) else train
         bucket.append(sentence)
     return SentencePool(train, whole, words)
 
@@ -71,12 +68,16 @@ def plain(sentence: str) -> str:
 
 def held_out_words(sentences: Iterable[str]) -> frozenset[str]:
     """Rare words (at most 20 uses) that a hash picks, one in forty: common words stay in training."""
-    counts = Counter(word for s in sentences for word in re.findall(r"[a-z']+", s.lower()))
+    counts = Counter(word for sentence in sentences for word in words_of(sentence))
     return frozenset(w for w, n in counts.items() if n <= 20 and len(w) > 3 and _bucket(w, 40) == 0)
 
 
 def is_held_out(sentence: str) -> bool:
     return _bucket(sentence.lower(), 100) == 0
+
+
+def words_of(sentence: str) -> list[str]:
+    return re.findall(r"[a-z']+", sentence.lower())
 
 
 def _bucket(text: str, n: int) -> int:

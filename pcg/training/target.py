@@ -9,7 +9,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.embedded import FSQ
 from pcg.models.weights import Vocabulary
-from pcg.text.prompt import PhonemeReader
 from pcg.training.tokens import IGNORED, Batch
 
 
@@ -41,10 +40,10 @@ def new_llama(shape: Shape, ids: int, begin: int | None, end: int) -> LlamaForCa
     return LlamaForCausalLM(config)
 
 
-def new_target(reader: PhonemeReader, vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
+def new_target(vocabulary: Vocabulary, shape: Shape, seed: int) -> LlamaForCausalLM:
     """Return a random target over specials, phoneme symbols and speech codes."""
     torch.manual_seed(seed)
-    return new_llama(shape, reader.first_code + vocabulary.codes, None, vocabulary.end)
+    return new_llama(shape, vocabulary.first_code + vocabulary.codes, None, vocabulary.end)
 
 
 @torch.no_grad()
@@ -53,14 +52,12 @@ def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary,
 
     A head start only; training moves them freely.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator, width = torch.Generator().manual_seed(seed), model.config.hidden_size
     values = fsq.values(torch.arange(vocabulary.codes))
-    width = model.config.hidden_size
     frequencies = 2.0 * torch.randn(values.shape[1], width, generator=generator)
     phases = 2 * torch.pi * torch.rand(width, generator=generator)
     features = (values @ frequencies + phases).cos() * 2**0.5 * model.config.initializer_range
-    first = vocabulary.first_code
-    model.get_input_embeddings().weight[first : first + vocabulary.codes] = features
+    model.get_input_embeddings().weight[vocabulary.first_code : vocabulary.first_code + vocabulary.codes] = features
 
 
 def speech_states(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor, Tensor]:

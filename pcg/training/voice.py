@@ -135,7 +135,8 @@ class VoiceTraining:
         recipe, codec = self.recipe, self.codec().to(self.device)
         for split in ("train", *HELD_OUT):
             encode_corpus(self.work / "tokens" / split, self.corpus, split, codec)
-        target, draft = self.new_pair()
+        target = self.new_target()
+        draft = self.new_draft(target)
         start_from_digits(target, codec.cpu().fsq, self.vocabulary, self.seed)
         if self.begun.exists():
             loop.load_checkpoint(self.begun, {"target": target, "draft": draft})
@@ -255,10 +256,11 @@ class VoiceTraining:
     def spoken(self, split: str) -> list[TokenizedUtterance]:
         return read_tokens(self.work / "tokens" / split, self.reader)
 
-    def new_pair(self) -> tuple[LlamaForCausalLM, FeatureModel]:
-        """Make a random target and its draft."""
-        target = new_target(self.reader, self.vocabulary, self.recipe.target, self.seed)
-        return target, self._new_draft(target)
+    def new_target(self) -> LlamaForCausalLM:
+        return new_target(self.vocabulary, self.recipe.target, self.seed)
+
+    def new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
+        return FeatureModel(target, self.vocabulary, usual_taps(self.recipe.target.layers), self.recipe.draft_rank)
 
     def codec(self) -> EmbeddedCodec:
         """Load the codec as far as it is trained."""
@@ -267,9 +269,9 @@ class VoiceTraining:
     def target(self) -> LlamaForCausalLM:
         """Load the target as far as it is trained, averaged with the one that the run began with: the average has a lower
         held-out loss than either."""
-        model = self._load(self.new_pair()[0], "target", "target")
+        model = self._load(self.new_target(), "target", "target")
         if self.begun.exists():
-            first = self._load(self.new_pair()[0], "target", "unpacked").state_dict()
+            first = self._load(self.new_target(), "target", "unpacked").state_dict()
             # The embedding has a second name as the head, so it moves twice: the published voices were made so.
             for name, weight in model.state_dict().items():
                 weight.lerp_(first[name], self.recipe.average)
@@ -277,10 +279,7 @@ class VoiceTraining:
 
     def draft(self, target: LlamaForCausalLM) -> FeatureModel:
         """Load the draft as far as it is trained: alone, or together with the target."""
-        return self._load(self._new_draft(target), "draft", "draft", "target").eval()
-
-    def _new_draft(self, target: LlamaForCausalLM) -> FeatureModel:
-        return FeatureModel(target, self.vocabulary, usual_taps(self.recipe.target.layers), self.recipe.draft_rank)
+        return self._load(self.new_draft(target), "draft", "draft", "target").eval()
 
     def _saved(self, name: str) -> Path:
         return self.work / f"{name}.safetensors"

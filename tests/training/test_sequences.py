@@ -54,7 +54,7 @@ def test_batches_come_back_the_same_and_cover_the_epoch():
 
 
 def test_padding_does_not_change_what_is_learned():
-    model = new_target(READER, VOCABULARY, Shape(2, 16, 2, 24), seed=0).eval()
+    model = new_target(VOCABULARY, Shape(2, 16, 2, 24), seed=0).eval()
     epochs = TokenBatches(make_spoken(40), READER, CODES, 200, seed=0)
     batch = epochs.batch(0)
     together, head, labels = speech_states(model, batch, VOCABULARY)

@@ -21,7 +21,7 @@ def coins(seed=0):
 
 
 def make_target(layers=4, tied=True, scale=6.0):
-    target = new_target(READER, VOCABULARY, Shape(layers, 16, 2, 24), seed=0)
+    target = new_target(VOCABULARY, Shape(layers, 16, 2, 24), seed=0)
     if not tied:
         target.config.tie_word_embeddings = False
         target.lm_head.weight = torch.nn.Parameter(torch.randn(target.lm_head.weight.shape, generator=coins()))
