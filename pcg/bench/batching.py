@@ -31,9 +31,8 @@ class ClientTimes:
 
 
 SHOWN = (
-    "{clients:2} at once: {tokens_per_second:.0f} tokens/s, {speedup:.2f} x streamed, {whole_speedup:.2f} x with the sound at "
-    "the end, {decoding_speedup:.2f} x in the rounds alone; first sound after {first_sound_seconds:.2f} s, the last after "
-    "{last_first_sound_seconds:.2f} s; the slowest takes {slowest_over_lone:.2f} x a lone one"
+    "{clients:2} at once: {tokens_per_second:.0f} tokens/s, {speedup:.2f} x one by one, {decoding_speedup:.2f} x in the rounds "
+    "alone; first sound after {first_sound_seconds:.2f} s; the slowest takes {slowest_over_lone:.2f} x a lone one"
 )
 
 
@@ -50,7 +49,7 @@ def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict
         service = SpeechService(synthesizer, rows=clients)
         for method in METHODS:
             requests = [Settings(method, seed=seed) for seed in range(clients)]
-            _together(service, requests, True, "Warming up.")  # so that every row has been used
+            _together(service, requests, "Warming up.")  # so that every row has been used
             rounds = {size: _rounds_alone(synthesizer, requests[:size]) for size in {1, *sizes}}
             rows = [_measure(service, requests[:size], repeats, rounds[size] / rounds[1]) for size in sizes]
             figures[method] = [{name: round(value, 4) for name, value in row.items()} for row in rows]
@@ -64,32 +63,25 @@ def bench_batching(synthesizer: Synthesizer, clients: int, repeats: int) -> dict
 
 
 def _measure(service: SpeechService, requests: Sequence[Settings], repeats: int, decoding_speedup: float) -> dict[str, float]:
-    """Return tokens/s of all requests together, speed-ups over one by one (streamed, with the sound made at the end, and of the
-    rounds alone), seconds to the first sound (median and longest), and the slowest client over a lone one."""
-    synthesizer = service.synthesizer
-    speedups: dict[bool, list[float]] = {True: [], False: []}
-    first_sounds: list[float] = []
-    rates, slowest = [], []
+    """Return tokens/s of all requests together, the speed-ups over one by one and of the rounds alone, the median seconds to
+    the first sound, and the slowest client over a lone one."""
+    synthesizer, speedups, first_sounds, rates, slowest = service.synthesizer, [], [], [], []
+    say = partial(synthesizer.speak, TEXT, voice=_speaker(synthesizer), stream=True)
     for _ in range(repeats):
-        for stream in (True, False):
-            say = partial(synthesizer.speak, TEXT, voice=_speaker(synthesizer), stream=stream)
-            lone = [_time(partial(say, settings=each)) for each in requests]
-            begun = perf_counter()
-            together = _together(service, requests, stream)
-            spent = perf_counter() - begun
-            speedups[stream].append(sum(client.whole for client in lone) / spent)
-            if stream:
-                first_sounds += [client.first_sound for client in together]
-                rates.append(sum(client.tokens for client in together) / spent)
-                slowest.append(max(client.whole for client in together) / mean(client.whole for client in lone))
+        lone = [_time(partial(say, settings=each)).whole for each in requests]
+        begun = perf_counter()
+        together = _together(service, requests)
+        spent = perf_counter() - begun
+        speedups.append(sum(lone) / spent)
+        first_sounds += [client.first_sound for client in together]
+        rates.append(sum(client.tokens for client in together) / spent)
+        slowest.append(max(client.whole for client in together) / mean(lone))
     return {
         "clients": len(requests),
         "tokens_per_second": median(rates),
-        "speedup": median(speedups[True]),
-        "whole_speedup": median(speedups[False]),
+        "speedup": median(speedups),
         "decoding_speedup": decoding_speedup,
         "first_sound_seconds": median(first_sounds),
-        "last_first_sound_seconds": max(first_sounds),
         "slowest_over_lone": median(slowest),
     }
 
@@ -107,8 +99,8 @@ def _rounds_alone(synthesizer: Synthesizer, requests: Sequence[Settings]) -> flo
     return tokens / (perf_counter() - begun)
 
 
-def _together(service: SpeechService, requests: Sequence[Settings], stream: bool, text: str = TEXT) -> list[ClientTimes]:
-    say = partial(service.speak, text, voice=_speaker(service.synthesizer), stream=stream)
+def _together(service: SpeechService, requests: Sequence[Settings], text: str = TEXT) -> list[ClientTimes]:
+    say = partial(service.speak, text, voice=_speaker(service.synthesizer), stream=True)
     with ThreadPoolExecutor(len(requests)) as pool:
         return list(pool.map(lambda each: _time(partial(say, settings=each)), requests))
 

@@ -21,7 +21,7 @@ from pcg.models.weights import Vocabulary, load_llama
 from pcg.sampling import Plain
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
-from pcg.synthesis.voice import AUTO, Voice
+from pcg.synthesis.voice import Voice
 from pcg.take import Sound, Take, accepted_in_words
 from pcg.text.prompt import Prompt, Reference
 
@@ -33,11 +33,11 @@ PER_METHOD = (
 )
 
 
-def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, draft: str = AUTO) -> dict[str, object]:
-    """Print each figure as it is measured, and return them all. draft: how the voice's draft was chosen."""
+def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> dict[str, object]:
+    """Print each figure as it is measured, and return them all."""
     voice = synthesizer.voice
     if voice.draft is None:
-        raise InputError("draft", draft, "one that drafts, as the bench measures drafting")
+        raise InputError("draft", "none", "one that drafts, as the bench measures drafting")
     name = next(iter(voice.references))
     synthesizer.warm_up()
     device = voice.target.device.type
@@ -60,9 +60,8 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
     rates = ", ".join(f"{what} {1e3 * TOKENS / ms:.0f}" for what, ms in theirs.items())
     print(f"tokens/s for a forced length of {TOKENS} tokens, prompt included: {rates}", flush=True)
 
-    turns = said_in_turns(synthesizer, TEXT, settings, name, repeats, reseed=True)
-    every = {method: pooled(takes) for method, takes in turns.items()}
-    speeds = method_figures(every, costs, settings.lookahead)
+    takes = said_in_turns(synthesizer, TEXT, settings, name, repeats, reseed=True)
+    speeds = method_figures({method: pooled(of) for method, of in takes.items()}, costs, settings.lookahead)
     for method, row in speeds.items():
         row["expected"] = row["bound"] and round(costs.speed_up(row["mean_acceptance_length"], settings.lookahead), 4)
         words = f"{method}: {row['tokens_per_second']:.0f} tokens/s, {row['speedup']:.2f}x AR"
@@ -70,9 +69,6 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
             words += f", E/R {row['expected']:.2f}x, bound {row['bound']:.2f}x, reached {row['bound_fraction']:.0%}"
         accepted = accepted_in_words(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"])
         print(words + (f"; {accepted}" if accepted else ""), flush=True)
-    share = {
-        m: sum(r.rule_ms for t in takes for r in t.rounds) / sum(t.decoding_ms for t in takes) for m, takes in turns.items()
-    }
 
     def first_sound() -> None:
         steps = synthesizer.speak(TEXT, settings, name, stream=True)
@@ -80,11 +76,10 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int, dra
         steps.close()
 
     sound = 1e-3 * medians({"first": first_sound}, repeats)["first"]
-    print(f"first sound of a stream after {sound:.3f} s; PCG's rule takes {share['pcg']:.1%} of a round", flush=True)
+    print(f"first sound of a stream after {sound:.3f} s", flush=True)
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
         "ar_roofline_fraction": round(fraction, 4),
-        "rule_share": {method: round(value, 4) for method, value in share.items()},
         **{name: {method: row[name] for method, row in speeds.items()} for name in (*PER_METHOD, "expected")},
         "pass_cost": rounded(costs.pass_cost, "v"),
         "draft_cost": round(costs.draft_cost(settings.lookahead), 4),

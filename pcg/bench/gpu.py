@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.bench.shapes import PROMPT, Forced, copy_bandwidth, random_pair, tokens_per_second
-from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
-from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
+from pcg.bench.shapes import Forced, over, random_pair, shape_figures, tokens_per_second
+from pcg.decode.device_loop import DevicePool
+from pcg.decode.device_rules import CoinBlock, on_device
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
@@ -36,18 +35,11 @@ SECONDS = 230
 DRAWS = 200_000
 SHAPES, ROWS = ("llasa-1b", "llasa-8b"), (1, 8, 32)
 LOOKAHEADS, RATES = (1, 3, 5), (0.4, 0.6, 0.8)
-STEADY = 0.05
-"""A ratio is refused where the AR before and the AR after differ by more than this share."""
 REFERENCE = "ð_i_ _ˈO_l_d_ _b_ˈO_t_ _m_ˈu_v_d_ _s_l_ˈO_l_i_ _ə_l_ˈɔ_ŋ_ _ð_ə_ _ɹ_ˈɪ_v_ə_ɹ_."
 SENTENCE = "p_l_ˈi_z_ _k_ˈɔ_l_ _ð_ə_ _d_ˈɑ_k_t_ə_ɹ_ _b_ə_f_ˈɔ_ɹ_ _n_ˈI_n_,_ _æ_n_d_ _b_ɹ_ˈɪ_ŋ_ _ð_ə_ _b_l_ˈu_ _b_ˈɑ_k_s_."
 """What the embedded voice reads here, as its G2P would give it: a bare machine has none."""
 VOICE, LIMIT = "heart", 400
 """Who says it, and more tokens than it needs."""
-
-
-def over(speed: float, before: float, after: float) -> float | None:
-    """Return a speed over AR's, which is measured before and after it; None where the machine changed its speed meanwhile."""
-    return round(2 * speed / (before + after), 3) if abs(after / before - 1) <= STEADY else None
 
 
 def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int = DRAWS) -> dict[str, object]:
@@ -58,7 +50,7 @@ def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int
     end = perf_counter() + SECONDS
     sections: dict[str, Callable[[], object]] = {"exactness": lambda: exactness(torch.device(device), draws)}
     for name in shapes:
-        sections[name] = lambda name=name: shape_figures(name, device)
+        sections[name] = lambda name=name: shape_figures(name, device, 2, LOOKAHEADS, RATES)
     sections["embedded"] = lambda: embedded_figures(device)
     sections["batches"] = lambda: batch_figures(shapes[0], device)
     sections["int8"] = lambda: int8_figures(shapes[0], device)
@@ -128,69 +120,6 @@ def _deviation(drawn: Tensor, promised: Tensor, draws: int | None = None) -> flo
     shares = drawn.bincount(minlength=len(promised)) / count
     spread = (promised * (1 - promised) / count).sqrt().clamp(min=1e-9)
     return round(float(((shares - promised).abs() / spread).max()), 2)
-
-
-def shape_figures(name: str, device: str) -> dict[str, object]:
-    """Time AR and rounds of each lookahead with forced acceptance, on random weights of a shape.
-
-    Returns:
-        ceiling: tokens/s by copy bandwidth; ar: tokens/s before and after; over_ar: by lookahead and rate, None where AR was
-        not steady; round_in_ar_steps; parts: milliseconds of draft, target pass and rule alone, and what a whole round takes.
-    """
-    target, draft = random_pair(name, device)
-    ceiling = copy_bandwidth(device) / target.bytes_per_step
-    pool = DevicePool()
-    before = tokens_per_second(pool, target, None, None, 0, 2)
-    speeds = {n: {rate: tokens_per_second(pool, target, draft, Forced(rate), n, 2) for rate in RATES} for n in LOOKAHEADS}
-    parts = {n: round_parts(target, draft, n, device) for n in LOOKAHEADS}
-    after = tokens_per_second(pool, target, None, None, 0, 2)
-    over_ar = {str(n): {str(rate): over(s, before, after) for rate, s in row.items()} for n, row in speeds.items()}
-    return {
-        "ceiling": round(ceiling, 1),
-        "ar": [round(before, 1), round(after, 1)],
-        "ar_of_ceiling": round(before / ceiling, 3),
-        "over_ar": over_ar,
-        "round_in_ar_steps": {str(n): round(1e-3 * each["round"] * before, 3) for n, each in parts.items()},
-        "parts_ms": {str(n): each for n, each in parts.items()},
-    }
-
-
-def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: str, repeats: int = 30) -> dict[str, float]:
-    """Return the milliseconds of a round and of its parts, each recorded as a graph of its own; `host` is what the clock of the
-    host adds to the round."""
-    prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
-    request = Request(prompt, 64, torch.Generator().manual_seed(0), Plain(1.0), exact, lookahead)
-    loop = DeviceLoop(target, draft, 1, 512)
-    loop.prefill([request])
-    program = Program(TokenRule(), lookahead, 0, 1.0)
-    found = {name: _graph_ms(work, device, repeats) for name, work in loop.parts(program).items()}
-    begun = perf_counter()
-    rounds = sum(1 for _ in loop.rounds([request], len(request.prompt.ids)))
-    wall = 1e3 * (perf_counter() - begun) / max(1, rounds)
-    return {name: round(ms, 4) for name, ms in (found | {"host": max(0.0, wall - found["round"])}).items()}
-
-
-def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
-    """The mean milliseconds of `work`, on a GPU replayed as a graph and timed by events."""
-    work()
-    if device != "cuda":
-        begun = perf_counter()
-        work()
-        return 1e3 * (perf_counter() - begun)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(repeats):
-        graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) / repeats
 
 
 def embedded_voice(device: str, folder: Path = ASSETS / "voice") -> tuple[Checkpoint, Vocabulary, Prompt, Tensor]:

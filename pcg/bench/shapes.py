@@ -1,6 +1,6 @@
 """Timing in turns, and models of a real shape with random weights: their speed is real, and the acceptance is forced."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -19,8 +19,6 @@ from pcg.models.weights import Vocabulary, layer_subset
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.text.prompt import Prompt
-
-COPY_MIB = 256
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -52,17 +50,11 @@ def read_bandwidth(device: str, size: int, repeats: int = 15) -> float:
     return source.nbytes / (1e-3 * medians({"read": lambda: source.sum()}, repeats)["read"])
 
 
-def copy_bandwidth(device: str, repeats: int = 9) -> float:
-    """Bytes a second, read and written both counted, of copying a large array on `device` with the threads that torch has."""
-    source = torch.ones(COPY_MIB * 2**20 // 4, device=device)
-    sink = torch.empty_like(source)
-    spent = medians({"copy": lambda: sink.copy_(source)}, repeats)["copy"]
-    return 2 * source.nbytes / (1e-3 * spent)
-
-
 PROMPT, TOKENS = 200, 96
 LOOKAHEADS = tuple(range(1, 9))
 RATES = (0.2, 0.4, 0.6, 0.8, 1.0)
+STEADY = 0.05
+"""A ratio is refused where the AR before and the AR after differ by more than this share."""
 
 
 @dataclass(frozen=True)
@@ -142,34 +134,37 @@ class Forced:
         return decide
 
 
-def sweep(name: str, device: str, repeats: int, lookaheads: tuple[int, ...] = LOOKAHEADS) -> dict[str, object]:
-    """Time AR and every pair of lookahead and acceptance rate behind a prompt of `PROMPT` ids; return tokens/s for JSON."""
+def over(speed: float, before: float, after: float) -> float | None:
+    """Return a speed over AR's, which is measured before and after it; None where the machine changed its speed meanwhile."""
+    return round(2 * speed / (before + after), 3) if abs(after / before - 1) <= STEADY else None
+
+
+def shape_figures(
+    name: str, device: str, repeats: int, lookaheads: Sequence[int] = LOOKAHEADS, rates: Sequence[float] = RATES
+) -> dict[str, object]:
+    """Time AR and rounds of each lookahead with forced acceptance, on random weights of a shape, behind `PROMPT` ids.
+
+    Returns:
+        ceiling: tokens/s at which the weights can be read; ar: tokens/s before and after; over_ar: by lookahead and rate, None
+        where AR was not steady; round_in_ar_steps: by lookahead, what a round costs.
+    """
     target, draft = random_pair(name, device)
-    bandwidth = copy_bandwidth(device)
-    roofline = bandwidth / target.bytes_per_step
-    print(
-        f"ceiling: {bandwidth / 1e9:.0f} GB/s over {target.bytes_per_step / 1e6:.0f} MB a step: {roofline:.0f} tokens/s",
-        flush=True,
-    )
+    ceiling = read_bandwidth(device, target.bytes_per_step) / target.bytes_per_step
     pool = DevicePool() if device == "cuda" else None
-    ar = tokens_per_second(pool, target, None, None, 0, repeats)
-    print(f"AR: {ar:.1f} tokens/s, {ar / roofline:.1%} of the ceiling", flush=True)
-    speeds: dict[str, dict[str, float]] = {}
-    for lookahead in lookaheads:
-        rows = {rate: tokens_per_second(pool, target, draft, Forced(rate), lookahead, repeats) for rate in RATES}
-        speeds[str(lookahead)] = {str(rate): round(speed, 2) for rate, speed in rows.items()}
-        print(f"lookahead {lookahead}: {speeds[str(lookahead)]}", flush=True)
-    called = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    before = tokens_per_second(pool, target, None, None, 0, repeats)
+    speeds = {n: {rate: tokens_per_second(pool, target, draft, Forced(rate), n, repeats) for rate in rates} for n in lookaheads}
+    after = tokens_per_second(pool, target, None, None, 0, repeats)
+    # A round at the first rate yields the sum of its powers, from 0 to the lookahead.
+    rounds = {n: sum(rates[0] ** i for i in range(n + 1)) * before / row[rates[0]] for n, row in speeds.items()}
     return {
         "shape": name,
         "forced_tokens": TOKENS,
-        "device": called,
-        "copy_gigabytes_per_second": bandwidth / 1e9,
-        "megabytes_per_step": target.bytes_per_step / 1e6,
-        "roofline_tokens_per_second": roofline,
-        "ar_tokens_per_second": ar,
-        "ar_roofline_fraction": ar / roofline,
-        "tokens_per_second": speeds,
+        "device": torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads",
+        "ceiling": round(ceiling, 1),
+        "ar": [round(before, 1), round(after, 1)],
+        "ar_of_ceiling": round(before / ceiling, 3),
+        "over_ar": {str(n): {str(rate): over(s, before, after) for rate, s in row.items()} for n, row in speeds.items()},
+        "round_in_ar_steps": {str(n): round(cost, 3) for n, cost in rounds.items()},
     }
 
 

@@ -329,7 +329,7 @@ def bench(context: typer.Context, options: SimpleNamespace) -> None:
     if not context.invoked_subcommand:
         from pcg.bench.engine import bench_engine
 
-        print(json.dumps(bench_engine(load_synthesizer(options), Settings(), options.repeats, options.draft)))
+        print(json.dumps(bench_engine(load_synthesizer(options), Settings(), options.repeats)))
 
 
 @with_options(MODEL, THREADS)
@@ -348,9 +348,9 @@ def shape(
     device: str = "cpu",
 ) -> None:
     """Time random weights of a shape, with forced length and acceptance."""
-    from pcg.bench.shapes import sweep
+    from pcg.bench.shapes import shape_figures
 
-    print(json.dumps(sweep(shape, device, options.repeats)))
+    print(json.dumps(shape_figures(shape, device, options.repeats)))
 
 
 @with_options(MODEL, BENCH, {"threads": (int, 1, "threads of torch", 1)})

@@ -2,10 +2,7 @@
 
 Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
 to that model, and call everything real that is less likely than speech. Garbage, made of real segments, is unlikely and
-synthetic, so a detector that has it among its negatives cannot judge by likelihood alone; a bench shows what it learned.
-
-Garbage takes segments, codes `[N, span]` (int64) before any stride, and returns as many. The kinds "shuffled" and "reversed"
-keep the codes of each segment, so that only their order gives them away.
+synthetic, so a detector that has it among its negatives cannot judge by likelihood alone.
 """
 
 import random
@@ -44,9 +41,7 @@ class Garbage:
         all used codes alike ("uniform") rare ones do, but to detectors of likely codes nothing is more real.
 
         "swapped": of `CANDIDATES` codes, drawn by usage, each code becomes any of that half whose cosine similarity to it is
-        lower. That is the opposite of PCG's swap (PCG section 4): members of the code's Acoustic Similarity Group, whose swap
-        is harmless, rank among the highest, unless they are half of all that is said. A rank needs no threshold, which would
-        depend on the voice.
+        lower. That is the opposite of PCG's swap (PCG section 4). A rank needs no threshold, which would depend on the voice.
         """
         if kind == "random":
             return self._drawn(segments, self.usage, generator)
@@ -77,11 +72,12 @@ GARBAGE = {"random": 0.1, "uniform": 0.05, "shuffled": 0.15, "reversed": 0.25, "
 
 @dataclass(frozen=True)
 class Labelled:
-    """Segments `[N, span]`, 1 for real or 0 for synthetic `[N]` (float32), and the number of the utterance of each `[N]`."""
+    """Segments `[N, span]`, and 1 for real or 0 for synthetic `[N]` (float32), real ones first; by `every`, also the number of
+    the utterance of each `[N]`, counted from 0 for both kinds."""
 
     segments: Tensor
     real: Tensor
-    utterance: Tensor
+    utterance: Tensor | None = None
 
 
 class Mix(Checked):
@@ -114,18 +110,15 @@ class Segments:
 
     def batch(self, resolution: Resolution, count: int, mix: Mix, garbage: Garbage, rng: random.Random) -> Labelled:
         """`count` segments from anywhere, real and synthetic as `mix` says; garbage is made of other real segments."""
-        positives = count // (1 + mix.synthetic)
-        real = _drawn(self.real, resolution.span, positives, rng)
-        synthetic: list[Cut] = []
+        positives = max(1, count // (1 + mix.synthetic))
         kinds = rng.choices([OWN, *mix.garbage], weights=[mix.own, *mix.garbage.values()], k=count - positives)
+        parts = [_drawn(self.real, resolution.span, positives, rng)]
         for kind, wanted in Counter(kinds).items():
-            cuts = _drawn(self.synthetic if kind == OWN else self.real, resolution.span, wanted, rng)
+            segments = _drawn(self.synthetic if kind == OWN else self.real, resolution.span, wanted, rng)
             if kind != OWN:
-                generator = torch.Generator().manual_seed(rng.getrandbits(63))
-                made = garbage.of(kind, torch.stack([segment for _, segment in cuts]), generator)
-                cuts = [(number, segment) for (number, _), segment in zip(cuts, made, strict=True)]
-            synthetic += cuts
-        return _labelled(real, synthetic)
+                segments = garbage.of(kind, segments, torch.Generator().manual_seed(rng.getrandbits(63)))
+            parts.append(segments)
+        return Labelled(torch.cat(parts), (torch.arange(count) < positives).float())
 
     def every(self, resolution: Resolution) -> Labelled:
         """All segments side by side, as many real as synthetic ones."""
@@ -137,28 +130,18 @@ class Segments:
         count = min(map(len, halves))
         if not count:
             raise InputError("utterances", f"real or synthetic ones all shorter than {span} codes", "some that are as long")
-        return _labelled(*(half[:count] for half in halves))
+        numbers, segments = zip(*halves[0][:count], *halves[1][:count], strict=True)
+        return Labelled(torch.stack(segments), (torch.arange(2 * count) < count).float(), torch.tensor(numbers))
 
 
-Cut = tuple[int, Tensor]
-"""The number of an utterance, and a segment of it `[span]`."""
-
-
-def _drawn(utterances: Sequence[Tensor], span: int, count: int, rng: random.Random) -> list[Cut]:
-    """Cut `count` segments; every place of every utterance is as likely as any other."""
+def _drawn(utterances: Sequence[Tensor], span: int, count: int, rng: random.Random) -> Tensor:
+    """Cut segments `[count, span]`; every place of every utterance is as likely as any other."""
     places = [max(0, len(utterance) - span + 1) for utterance in utterances]
     if not any(places):
         raise InputError("utterances", f"all shorter than {span} codes", f"some of at least {span} codes")
     chosen = rng.choices(range(len(utterances)), weights=places, k=count)
     starts = [(i, rng.randrange(places[i])) for i in chosen]
-    return [(i, utterances[i][s : s + span]) for i, s in starts]
-
-
-def _labelled(real: Sequence[Cut], synthetic: Sequence[Cut]) -> Labelled:
-    after = 1 + max((number for number, _ in real), default=-1)
-    cuts = [*real, *((after + number, segment) for number, segment in synthetic)]
-    labels = torch.tensor([1.0] * len(real) + [0.0] * len(synthetic))
-    return Labelled(torch.stack([segment for _, segment in cuts]), labels, torch.tensor([number for number, _ in cuts]))
+    return torch.stack([utterances[i][start : start + span] for i, start in starts])
 
 
 RESAMPLES = 1000
@@ -185,7 +168,7 @@ def held_out_figures(detectors: Detectors, held_out: Segments, garbage: Garbage)
         for kind in KINDS:
             made = judge(garbage.of(kind, segments, torch.Generator().manual_seed(0))).numpy()
             both = np.concatenate([scores[real], made]), np.repeat([True, False], len(made))
-            area = _auc(*both, np.concatenate([of_real, of_real + of_real.max() + 1]))
+            area = _auc(*both, np.tile(of_real, 2))
             on_garbage[kind][resolution.name] = {"spoof": _spoof(made), **area}
     return figures | {"garbage": on_garbage}
 

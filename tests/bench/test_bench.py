@@ -39,10 +39,9 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
 
 
 @pytest.mark.slow
-def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesizer, tiny_voice_folder, monkeypatch, capsys):
-    monkeypatch.setattr("pcg.bench.engine.EMBEDDED", tiny_voice_folder)
-    for name, value in (("engine.TOKENS", 6), ("engine.TURNS", 2), ("shapes.COPY_MIB", 1)):
-        monkeypatch.setattr(f"pcg.bench.{name}", value)
+def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesizer, monkeypatch, capsys):
+    for name, value in (("TOKENS", 6), ("TURNS", 2)):
+        monkeypatch.setattr(f"pcg.bench.engine.{name}", value)
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()
     assert figures["expected"]["ar"] is None
@@ -54,7 +53,6 @@ def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesize
         (line,) = (line for line in lines if line.startswith(f"{method}: "))
         assert f"E/R {expected:.2f}x, bound {figures['bound'][method]:.2f}x" in line
         assert f"{figures['acceptance_of_tested'][method]:.0%} of tested tokens" in line
-        assert 0 < figures["rule_share"][method] < 1
     assert json.loads(json.dumps(figures)) == figures
 
 
@@ -67,7 +65,6 @@ def test_clients_at_once_are_measured_against_one_by_one(synthesizer):
         assert rows[0]["decoding_speedup"] == 1
         for row in rows:
             assert min(row.values()) > 0
-            assert row["first_sound_seconds"] <= row["last_first_sound_seconds"]
     if cores:
         assert os.sched_getaffinity(0) == cores
 
@@ -90,12 +87,12 @@ def test_a_shape_has_its_draft_and_its_vocabulary(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_sweep_is_written_as_json(capsys, monkeypatch):
+def test_the_figures_of_a_shape_are_written_as_json(capsys, monkeypatch):
     monkeypatch.setattr("pcg.bench.shapes.TOKENS", 8)
     assert main(["bench", "shape", "--shape", "small", "--repeats", "1"]) == 0
     printed = last_json(capsys)
     assert printed["forced_tokens"] == 8
-    assert set(printed["tokens_per_second"]) == {str(n) for n in range(1, 9)}
+    assert list(printed["over_ar"]) == list(printed["round_in_ar_steps"]) == [str(n) for n in range(1, 9)]
 
 
 class FixedJudge:

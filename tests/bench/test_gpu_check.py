@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcg.bench.gpu import exactness, gpu_check, over
+from pcg.bench.gpu import exactness, gpu_check
+from pcg.bench.shapes import over
 from pcg.places import PROJECT
 
 ABSENT = (
@@ -41,7 +42,7 @@ def test_every_section_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         torch.set_num_threads(threads)
     assert json.loads(json.dumps(found)) == found
-    assert set(found["small"]["parts_ms"]["3"]) == {"draft", "target", "rule", "round", "host"}
+    assert set(found["small"]["round_in_ar_steps"]) == {"1", "3", "5"}
     assert set(found["embedded"]) == {"ar", "sd", "ssd", "pcg", "ar again"}
     assert found["embedded"]["pcg"]["tokens_per_call"] > found["embedded"]["ar"]["tokens_per_call"] > 0.9
     assert set(found["batches"]) == {"1", "2"}

@@ -9,7 +9,7 @@ import torch
 from test_running_batch import models
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, Program, fits
+from pcg.decode.device_loop import BLOCK, SMALLEST, DeviceLoop, DevicePool, Program, fits
 from pcg.decode.device_rules import on_device
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.groups.groups import Groups
@@ -111,9 +111,11 @@ def test_a_round_asks_the_host_nothing(method: str) -> None:
     requests = requests_of(RULES[method], Plain(0.8))
     loop = DeviceLoop(target, draft if RULES[method] else None, len(requests), 256)
     loop.prefill(requests)
-    play = loop.parts(Program(on_device(RULES[method], torch.device("cpu")), 3 if RULES[method] else 0, 0, 1.0))["round"]
+    program = Program(on_device(RULES[method], torch.device("cpu")), 3 if RULES[method] else 0, 0, 1.0)
+    tables, report, _ = loop._record(program, SMALLEST)
+    loop._clock.zero_()
     with torch.inference_mode(), Called() as called:
-        play()
+        loop._round(program, SMALLEST, tables, report)
     assert len(called.names) > 50
     assert not [name for name in called.names if "local_scalar" in name or "nonzero" in name or "item" in name]
 
