@@ -5,7 +5,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pcg.errors import InputError
 from pcg.files import read_yaml
@@ -50,14 +50,6 @@ class Recipe(BaseModel):
             rule = first["msg"].partition(" should ")[2]
             allowed = rule.removeprefix("be ") if rule.startswith("be ") else f"such as to {rule}"
             raise InputError(names[-1], first["input"], allowed) from None
-
-    @model_validator(mode="after")
-    def _sizes_are_positive(self) -> Self:
-        for part in filter(is_dataclass, (getattr(self, name) for name in type(self).model_fields)):
-            for name, value in asdict(part).items():
-                if isinstance(value, int) and value < 1:
-                    raise InputError(name, value, "a whole number from 1 up")
-        return self
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choices ready for JSON."""

@@ -9,8 +9,7 @@ Which ids these marks and codes have is asked of the tokenizer, never assumed.
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcg.errors import AssetError, first_line
-from pcg.text.prompt import TokenizerReader, first_code, read_tokenizer
+from pcg.text.prompt import TokenizerReader, load_tokenizer_reader
 from pcg.text.reading import plain_words, wordless
 
 LICENCE = "CC-BY-NC-4.0"
@@ -45,23 +44,6 @@ class LlasaReader(TokenizerReader):
 
 
 def load_reader(folder: Path, codes: int) -> LlasaReader:
-    """The reader of the LLaSA in `folder` for a codec of so many `codes`.
-
-    Raises AssetError where there is no tokenizer, no chat template, or where marks or codes are not each one id of their own,
-    the codes in order.
-    """
-    tokenizer = read_tokenizer(folder)
-    if not tokenizer.chat_template:
-        raise AssetError(f"The tokenizer in {folder} has no chat template, so it is none of a LLaSA.")
+    """The reader of the LLaSA in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
     marks = (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
-    first = first_code(tokenizer, folder, "<|s_{}|>", codes, marks, "LLaSA", "a LLaSA with X-codec2")
-    reader = LlasaReader(tokenizer, first, tokenizer.convert_tokens_to_ids(SPEECH_END))
-    # A tokenizer that cuts the marks into pieces, or a template that drops them, would make the model babble.
-    said = tokenizer.convert_tokens_to_ids([TEXT_START, TEXT_END, SPEECH_START])
-    try:
-        ids = reader.read("text")
-    except Exception as error:
-        raise AssetError(f"The chat template in {folder} cannot be used ({first_line(error)}).") from error
-    if [i for i in ids if i in said] != said or ids[-1] != said[-1]:
-        raise AssetError(f"The chat template in {folder} does not end with {SPEECH_START} behind the text.")
-    return reader
+    return load_tokenizer_reader(LlasaReader, folder, "<|s_{}|>", codes, marks, "LLaSA", "a LLaSA with X-codec2")

@@ -10,9 +10,8 @@ So its authors' code writes it, for inference and for training, as plain text an
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcg.errors import AssetError
 from pcg.text.espeak import espeak_phonemes
-from pcg.text.prompt import TokenizerReader, first_code, read_tokenizer
+from pcg.text.prompt import TokenizerReader, load_tokenizer_reader
 from pcg.text.reading import PUNCTUATION, normalise, plain_words, wordless
 
 APACHE, OPEN = "Apache-2.0", "LicenseRef-NeuTTS-Open-1.0"
@@ -50,19 +49,9 @@ class NeuTTSReader(TokenizerReader):
 
 
 def load_reader(folder: Path, codes: int) -> NeuTTSReader:
-    """The reader of the NeuTTS in `folder` for a codec of so many `codes`.
-
-    Raises AssetError where there is no tokenizer, or where marks or codes are not each one id of their own, the codes in order.
-    """
-    tokenizer, marks = read_tokenizer(folder), (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
-    first = first_code(tokenizer, folder, "<|speech_{}|>", codes, marks, "NeuTTS", "a NeuTTS Air or Nano")
-    *said, end = tokenizer.convert_tokens_to_ids(list(marks))
-    reader = NeuTTSReader(tokenizer, first, end)
-    ids = reader.read("ə")
-    # A tokenizer that cuts the marks into pieces, or that closes every text, would make the model babble.
-    if [i for i in ids if i in said] != said or ids[-1] != said[-1]:
-        raise AssetError(f"The tokenizer in {folder} does not read NeuTTS's marks as they are written.")
-    return reader
+    """The reader of the NeuTTS in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
+    marks = (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
+    return load_tokenizer_reader(NeuTTSReader, folder, "<|speech_{}|>", codes, marks, "NeuTTS", "a NeuTTS Air or Nano")
 
 
 def licence_of(folder: Path) -> str:

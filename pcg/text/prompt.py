@@ -10,7 +10,7 @@ the speed of the reference voice.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -171,32 +171,42 @@ class TokenizerReader:
 
 PromptReader = PhonemeReader | TokenizerReader
 """What a model wants to read before it speaks: a prompt that ends with the codes of the reference."""
+R = TypeVar("R", bound=TokenizerReader)
 
 
-def read_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
-    """The tokenizer of a Llama 3 or a Qwen2; raises AssetError where there is none."""
+def load_tokenizer_reader(
+    kind: type[R], folder: Path, code: str, codes: int, marks: Sequence[str], model: str, whose: str
+) -> R:
+    """Load the reader of the `model` in `folder`, for a codec of so many `codes`, each named by `code` with its number.
+
+    Args:
+        marks: of the text's begin and end, and of the speech's.
+        whose: tokenizer to take where this is none of the model's.
+
+    Raises:
+        AssetError: where there is no tokenizer, where codes or marks are not each one id of their own, the codes in order, or
+            where a text is not read with its marks, so that the model would babble.
+    """
     from transformers import PreTrainedTokenizerFast
 
     try:
         # It reads the same ids as the class of each model; `AutoTokenizer` would look that up, for longer than reading takes.
-        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615 # a folder, no name
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615 # a folder, no name
     except Exception as error:
         raise AssetError(f"The tokenizer in {folder} is missing or damaged ({first_line(error)}).") from error
-
-
-def first_code(
-    tokenizer: "PreTrainedTokenizerFast", folder: Path, code: str, codes: int, marks: Sequence[str], model: str, take: str
-) -> int:
-    """The id of speech code 0, where `code` with a number is the name of every code.
-
-    Raises AssetError where one of `codes` codes or `marks` is not one id of its own, or the codes are not in order.
-    model: whose tokenizer it should be; take: which one to take, if it is not.
-    """
     known, codes_named = tokenizer.get_vocab(), [code.format(number) for number in range(codes)]
     if missing := [name for name in (*codes_named, *marks) if name not in known]:
         lacking = f"{len(missing):,} of {model}'s speech tokens, {missing[0]} first"
-        raise AssetError(f"The tokenizer in {folder} lacks {lacking}: take the tokenizer of {take}.")
+        raise AssetError(f"The tokenizer in {folder} lacks {lacking}: take the tokenizer of {whose}.")
     first = known[codes_named[0]]
     if any(known[name] != first + number for number, name in enumerate(codes_named)):
         raise AssetError(f"The speech tokens in {folder} do not follow one another, as those of a {model} do.")
-    return first
+    *opened, end = (known[mark] for mark in marks)
+    reader = kind(tokenizer, first, end)
+    try:
+        ids = reader.read("a")
+    except Exception as error:
+        raise AssetError(f"The chat template in {folder} cannot be used ({first_line(error)}).") from error
+    if [i for i in ids if i in opened] != opened or ids[-1] != opened[-1]:
+        raise AssetError(f"The tokenizer in {folder} does not read {model}'s marks as they are written.")
+    return reader

@@ -45,7 +45,7 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
 
 PITCH_WEIGHT = 3.0
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
-CROPS = {"tokens": (16, 40_960), "tokens held out": (64, 40_960), "sound": (12, 24_320), "sound held out": (32, 40_960)}
+CROPS = {"tokens": (16, 40_960), "sound": (12, 24_320), "held out": (48, 40_960)}
 """Crops in a batch of each stage, and the samples of one."""
 
 
@@ -90,7 +90,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
-        loss, quantized = mel_loss(held_out.batch(0, *CROPS["tokens held out"]).to(device))
+        loss, quantized = mel_loss(held_out.batch(0, *CROPS["held out"]).to(device))
         return {"mel": loss.item(), "codes_used": float(codec.fsq.codes(quantized).unique().numel())}
 
     run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate))
@@ -101,8 +101,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
     """Train all that is behind the code, with a frozen encoder, by mel and multi-resolution STFT losses."""
     for module in (codec.patch, codec.encoder, codec.to_code):
         module.requires_grad_(False)
-    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too: the published voice
-    # was made so, and a checkpoint goes on only with the optimizers that it had.
+    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too.
     behind = (codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head)
     decoder = nn.ModuleList(behind)
     torch.manual_seed(seed)
@@ -118,7 +117,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
 
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
-        wave = held_out.batch(0, *CROPS["sound held out"]).to(device)
+        wave = held_out.batch(0, *CROPS["held out"]).to(device)
         made, off = _round_trip(codec, wave, generator(seed + 3, 0))
         return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 

@@ -31,10 +31,10 @@ STEPS = {"M50": 900, "M25": 900, "M10": 1500, "M50<-25": 3000, "M50<-10": 4000}
 class DetectorShape:
     """Size of a detector; the paper's has width 256, 8 heads, 4 layers and feed_forward 1024."""
 
-    width: int = 128
-    heads: int = 4
-    layers: int = 3
-    feed_forward: int = 256
+    width: Count = 128
+    heads: Count = 4
+    layers: Count = 3
+    feed_forward: Count = 256
 
 
 class DetectorRecipe(Recipe):

@@ -59,10 +59,8 @@ def find_recordings(speech: Path) -> list[TranscribedRecording]:
 
 
 def prepare_tokens(speech: Path, codec_source: str, tokens: Path, device: str) -> tuple[int, int]:
-    """Encode the recordings of `speech` into shards in `tokens`; shards that exist are kept.
-
-    Each recording is trimmed and brought to one loudness, as references are. A recording that is too short, too long,
-    unreadable or without words is left out.
+    """Encode the recordings of `speech`, trimmed and brought to one loudness, as references are, into shards in `tokens`; those
+    that exist are kept. A recording that is too short, too long, unreadable or without words is left out.
 
     Args:
         codec_source: "embedded", or the folder of a codec.

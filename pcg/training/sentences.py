@@ -1,4 +1,4 @@
-"""Sentences for the corpus: prose, dictionary examples and definitions, everyday templates, word lists, and short texts.
+"""Sentences for the corpus: prose, dictionary examples and definitions, everyday templates, and short texts.
 
 Capitals and punctuation stay, because the G2P reads them. A hash decides whether a sentence is held out; a held-out word has to
 be rare besides, so another prose or seed has other ones.
@@ -15,8 +15,7 @@ from pathlib import Path
 from pcg.metrics.intelligibility import SECTIONS, read_sentences
 
 WORDNET = Path("/usr/share/wordnet")
-WORD_LIST = Path("/usr/share/dict/american-english")
-GLOSS_SHARE, LIST_SHARE, TEMPLATE_SHARE, SHORT_SHARE = 0.5, 0.05, 0.3, 0.06
+GLOSS_SHARE, TEMPLATE_SHARE, SHORT_SHARE = 0.5, 0.3, 0.06
 """Of the dictionary's sentences; of the others for each sentence of prose and dictionary together."""
 SAID_ALONE = (
     "yes no okay hello hi bye thanks please sorry stop go wait now here there why how what who when where maybe sure right \
@@ -38,16 +37,13 @@ def build_pool(prose: Path, seed: int) -> SentencePool:
     """Gather every source, normalise, leave out evaluation sentences, and split.
 
     Args:
-        prose: a file of one sentence a line; the other sources are Debian's `wordnet-base` and `wamerican` packages.
+        prose: a file of one sentence a line; the dictionary is Debian's package `wordnet-base`.
     """
     rng = random.Random(seed)
     glosses = [gloss for gloss in _wordnet() if rng.random() < GLOSS_SHARE]
     written = map(_sentence, [*_prose(prose), *glosses])
     sentences = list(dict.fromkeys(s for s in written if 3 <= len(s.split()) <= 24 and len(s) <= 130))
-    vocabulary, n = dictionary(), len(sentences)
-    for _ in range(int(n * LIST_SHARE)):
-        words = rng.sample(vocabulary, rng.randint(3, 7))
-        sentences.append(_sentence((", " if rng.random() < 0.7 else " ").join(words)))
+    n = len(sentences)
     sentences += [_from_template(rng) for _ in range(int(n * TEMPLATE_SHARE))]
     sentences += [_short(rng, sentences[rng.randrange(n)]) for _ in range(int(n * SHORT_SHARE))]
     rng.shuffle(sentences)
@@ -120,12 +116,6 @@ def _wordnet() -> Iterator[str]:
             gloss = line.split("|", 1)[1]
             yield from re.findall(r'"([^"]+)"', gloss)
             yield re.sub(r"\([^)]*\)", "", gloss.split('"')[0]).split(";")[0]
-
-
-def dictionary() -> list[str]:
-    """Return words without capitals of 3 to 13 letters."""
-    words = WORD_LIST.read_text(encoding="utf-8").split()
-    return [w for w in words if w.isascii() and w.isalpha() and w.islower() and 3 <= len(w) <= 13]
 
 
 _WORDS = {

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -64,13 +64,10 @@ def read_spoken(corpora: Sequence[Path], split: str) -> list[Utterance]:
 
 @dataclass(frozen=True)
 class Disturbances:
-    """How often each happens to a row; snr: decibels of noise."""
+    """How often a row is filtered by a channel, and how often it has noise, of `snr` decibels."""
 
     channel: float = 0.15
-    room: float = 0.08
     noise: float = 0.25
-    babble: float = 0.03
-    few_bits: float = 0.08
     snr: tuple[float, float] = (12.0, 40.0)
 
 
@@ -135,20 +132,19 @@ class SpeechBatches:
 def disturb(samples: Tensor, lengths: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
     """Disturb `samples [B, N]`, zero behind their `lengths [B]`; the result is zero there too."""
     samples = samples.clone()
-    for share, change in ((max(ways.channel, ways.room), _filter), (ways.noise, _add_noise), (ways.few_bits, _quantise)):
+    for share, change in ((ways.channel, _filter), (ways.noise, partial(_add_noise, ways.snr))):
         chosen = torch.rand(len(samples), generator=rng) < share
         if chosen.any():
-            samples[chosen] = change(samples, chosen, ways, rng)
+            samples[chosen] = change(samples[chosen], rng)
     gain = 10.0 ** -(1.2 * torch.rand(len(samples), 1, generator=rng))
     return samples * gain * (torch.arange(samples.shape[1]) < lengths[:, None])
 
 
-def _filter(samples: Tensor, chosen: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
-    """Filter each of the chosen rows by a channel, and some by a room, too."""
-    rows, count = int(chosen.sum()), samples.shape[1]
-    size = next_fast_len(count + SAMPLE_RATE // 4, real=True)
-    spectrum = torch.fft.rfft(samples[chosen], size)
-    # A channel is a smooth curve of some decibels; a third of the rows lack low tones, a third high ones.
+def _filter(clean: Tensor, rng: Generator) -> Tensor:
+    """Filter each row by a channel: a smooth curve of some decibels; a third of the rows lack low tones, a third high ones."""
+    rows, count = clean.shape
+    size = next_fast_len(count, real=True)
+    spectrum = torch.fft.rfft(clean, size)
     bins = spectrum.shape[1]
     curve = F.interpolate(5.0 * torch.randn(rows, 1, 8, generator=rng), size=bins, mode="linear", align_corners=True)[:, 0]
     hertz = torch.linspace(0, SAMPLE_RATE / 2, bins)
@@ -156,46 +152,19 @@ def _filter(samples: Tensor, chosen: Tensor, ways: Disturbances, rng: Generator)
     high = torch.where(draw[:, :1] < 0.33, 2800 + 4000 * draw[:, 1:2], 1e6)
     low = torch.where(draw[:, 2:3] < 0.33, 60 + 300 * draw[:, 3:], 1e-3)
     spectrum *= 10.0 ** (curve / 20) * torch.sigmoid((high - hertz) / 150) * torch.sigmoid((hertz - low) / 30)
-    # A room is the direct sound, then noise that decays by 60 dB in the reverberation time.
-    roomy = torch.rand(rows, generator=rng) < ways.room / max(ways.channel, ways.room)
-    if rooms := int(roomy.sum()):
-        seconds = torch.arange(SAMPLE_RATE // 4) / SAMPLE_RATE
-        response = torch.randn(rooms, len(seconds), generator=rng) * torch.exp(
-            -6.9 * seconds / _between(rooms, (0.1, 0.3), rng)
-        )
-        response *= _between(rooms, (0.1, 0.8), rng) / response.square().sum(1, keepdim=True).sqrt()
-        response[:, 0] = 1.0
-        spectrum[roomy] *= torch.fft.rfft(response, size)
     return torch.fft.irfft(spectrum, size)[:, :count]
 
 
-def _add_noise(samples: Tensor, chosen: Tensor, ways: Disturbances, rng: Generator) -> Tensor:
-    """Add noise of a slope to the chosen rows, or another row backwards."""
-    clean = samples[chosen]
+def _add_noise(snr: tuple[float, float], clean: Tensor, rng: Generator) -> Tensor:
+    """Add noise of a slope to each row. One long draw, shifted for each row, serves all of them."""
     rows, count = clean.shape
-    # Few points decide the noise's colour, and one long draw, shifted for each row, serves all rows.
     size = next_fast_len(count, real=True)
     bins = torch.arange(1, size // 2 + 2)
+    slope, shift, loudness = torch.rand(3, rows, 1, generator=rng)
     white = torch.fft.rfft(torch.randn(size, generator=rng))
-    turn = torch.exp(2j * torch.pi * torch.rand(rows, 1, generator=rng) * bins)
-    noise = torch.fft.irfft(white * bins ** -_between(rows, (0.0, 1.0), rng) * turn, size)[:, :count]
-    other = samples.roll(1, 0)[chosen].flip(1)
-    noise = torch.where(torch.rand(rows, 1, generator=rng) < ways.babble / ways.noise, other, noise)
-    loudness = clean.square().mean(1, keepdim=True) / noise.square().mean(1, keepdim=True).clamp_min(1e-9)
-    return clean + noise * (loudness * 10.0 ** -(_between(rows, ways.snr, rng) / 10)).sqrt()
-
-
-def _quantise(samples: Tensor, chosen: Tensor, _ways: Disturbances, rng: Generator) -> Tensor:
-    """Round the chosen rows by the mu-law with 4 to 8 bits."""
-    clean = samples[chosen]
-    levels = 2.0 ** _between(len(clean), (3.0, 7.0), rng)
-    peak = clean.abs().amax(1, keepdim=True).clamp_min(1e-6)
-    squeezed = torch.log1p(255 * (clean / peak).abs()) / log(256)
-    return clean.sign() * torch.expm1((squeezed * levels).round() / levels * log(256)) / 255 * peak
-
-
-def _between(rows: int, ends: tuple[float, float], rng: Generator) -> Tensor:
-    return ends[0] + (ends[1] - ends[0]) * torch.rand(rows, 1, generator=rng)
+    noise = torch.fft.irfft(white * bins**-slope * torch.exp(2j * torch.pi * shift * bins), size)[:, :count]
+    ratio = clean.square().mean(1, keepdim=True) / noise.square().mean(1, keepdim=True)
+    return clean + noise * (ratio * 10.0 ** (-(snr[0] + (snr[1] - snr[0]) * loudness) / 10)).sqrt()
 
 
 def mask_features(features: Tensor, counts: Tensor, rng: Generator) -> Tensor:

@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pcg.codec.embedded import FSQ
 from pcg.models.weights import Vocabulary
+from pcg.recipe import Count
 from pcg.training.tokens import IGNORED, Batch
 
 
@@ -16,10 +17,10 @@ from pcg.training.tokens import IGNORED, Batch
 class Shape:
     """Size of a Llama."""
 
-    layers: int = 12
-    width: int = 256
-    heads: int = 4
-    feed_forward: int = 768
+    layers: Count = 12
+    width: Count = 256
+    heads: Count = 4
+    feed_forward: Count = 768
 
 
 def new_llama(shape: Shape, ids: int, begin: int | None, end: int) -> LlamaForCausalLM:

@@ -63,8 +63,8 @@ def test_a_prompt_without_a_reference_is_about_the_text_alone(reader: LlasaReade
 @pytest.mark.parametrize(
     ("template", "sentence"),
     [
-        ("", "has no chat template"),
-        ("{{ messages[0]['content'] }}", "chat template .* cannot be used|does not end with"),
+        ("", "cannot be used"),
+        ("{{ messages[0]['content'] }}", "chat template .* cannot be used|does not read LLaSA's marks"),
         ("{{ no_such_thing() }}", "cannot be used"),
     ],
 )

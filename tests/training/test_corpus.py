@@ -34,9 +34,6 @@ def test_a_teacher_speaks_each_utterance_in_a_pitch_and_pace_of_its_own():
 
 def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("pcg.training.sentences._wordnet", lambda: iter(["a large grey animal with a long trunk"]))
-    monkeypatch.setattr(
-        "pcg.training.sentences.dictionary", lambda *_: ["apple", "river", "stone", "tower", "window", "garden", "kettle"]
-    )
     monkeypatch.setattr("pcg.training.corpus.SHARD_SIZE", 4)
     prose = tmp_path / "prose.txt"
     judged = read_sentences("everyday", "more-everyday", "more-balanced")

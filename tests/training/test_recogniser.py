@@ -61,7 +61,7 @@ def test_batches_depend_on_the_seed_alone_and_fit(sentences: list[Utterance]) ->
 
 
 def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
-    always = Disturbances(channel=1.0, room=1.0, noise=1.0, babble=0.5, few_bits=1.0)
+    always = Disturbances(channel=1.0, noise=1.0)
     rng = torch.Generator().manual_seed(0)
     samples, lengths = 0.1 * torch.randn(4, 9000, generator=rng), torch.tensor([9000, 8000, 100, 4000])
     samples *= torch.arange(9000) < lengths[:, None]
@@ -72,7 +72,7 @@ def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
 
 
 def test_noise_has_the_ratio_that_was_drawn() -> None:
-    only = Disturbances(channel=0, room=0, noise=1.0, babble=0.0, few_bits=0, snr=(10.0, 10.0))
+    only = Disturbances(channel=0, noise=1.0, snr=(10.0, 10.0))
     samples = 0.1 * torch.randn(3, 16_000, generator=torch.Generator().manual_seed(1))
     lengths = torch.full((3,), 16_000)
     noisy = disturb(samples, lengths, only, torch.Generator().manual_seed(2))
