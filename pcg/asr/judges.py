@@ -149,21 +149,21 @@ def best_take(say: Callable[[int], Take], judge: Judge, seeds: Iterable[int]) ->
     Raises:
         PCGError: if the judge understood no word of any take.
     """
-    takes, trials = [], []
+    best, trials = None, []
     for seed in seeds:
         begun = perf_counter()
         take = say(seed)
         (heard,) = judge.transcribe([for_judges(take.audio, take.sample_rate)], JUDGE_RATE)
         errors = word_errors(take.text, heard).errors
-        takes.append(take)
         trials.append(Trial(seed, heard.strip(), errors, round(perf_counter() - begun, 3)))
+        # A take without a word has fewer errors than one that babbles, and is no better.
+        if heard.strip() and (best is None or errors < best[0]):
+            best = errors, take
         if not errors:
             break
-    # A take without a word has fewer errors than one that babbles, and is no better.
-    spoken = [number for number, trial in enumerate(trials) if trial.heard]
-    if not spoken:
+    if best is None:
         raise PCGError(f"No words were understood in {counted(len(trials), 'take')}: try another text, voice or seed.")
-    return takes[min(spoken, key=lambda number: trials[number].errors)], trials
+    return best[1], trials
 
 
 def way_of(mode: str) -> Way:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, hertz, log_mel, phases, pulses
-from pcg.training.loop import Stage, generator, make_optimizers, run, update
+from pcg.training.loop import generator, make_optimizers, run, update
 from pcg.training.shards import read_corpus
 
 LOWEST, HIGHEST = 60.0, 350.0
@@ -93,7 +93,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
         loss, quantized = mel_loss(held_out.batch(0, *CROPS["held out"]).to(device))
         return {"mel": loss.item(), "codes_used": float(codec.fsq.codes(quantized).unique().numel())}
 
-    run(Stage("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate))
+    run("codec_tokens", directory, steps, {"codec": codec}, optimizers, step, evaluate)
     return codec
 
 
@@ -121,7 +121,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         made, off = _round_trip(codec, wave, generator(seed + 3, 0))
         return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 
-    run(Stage("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate))
+    run("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate)
 
 
 def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> tuple[Tensor, Tensor]:

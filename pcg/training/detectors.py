@@ -18,7 +18,7 @@ from pcg.settings import Settings
 from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolution, corpus_digest, load_detectors, save_detectors
 from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
-from pcg.training.loop import Stage, agrees, generator, run, update
+from pcg.training.loop import agrees, generator, run, update
 from pcg.training.publish import write_card
 from pcg.training.samples import encode_corpus, own_samples, read_tokens
 
@@ -137,4 +137,4 @@ def train_detector(
 
     steps, name = recipe.steps[resolution.name], f"detector_{resolution.key}"
     modules, optimizers = {"detector": detector}, {"adamw": optimizer}
-    run(Stage(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20)))
+    run(name, directory, steps, modules, optimizers, step, evaluate, warmup=max(1, steps // 20))

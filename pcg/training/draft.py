@@ -15,9 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import speculative
+from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError
 from pcg.files import renew_checksums, write_json
 from pcg.groups.neighbours import build_neighbours
@@ -33,7 +31,7 @@ from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
 from pcg.training.feature_draft import FeatureModel, unrolled_divergence
-from pcg.training.loop import Stage, agrees, learn, make_optimizers, run, with_fast_gradients
+from pcg.training.loop import agrees, learn, make_optimizers, run, with_fast_gradients
 from pcg.training.publish import write_model
 from pcg.training.samples import own_samples, read_manifest, read_tokens
 from pcg.training.target import read_target, speech_states
@@ -159,12 +157,12 @@ class Trial:
         features = isinstance(draft, FeatureModel)
         drafting = draft.decoding(Checkpoint.of(self._target)) if features else DecodingLlama(draft, self._vocabulary)
         for name, rule in self._rules.items():
-            runners = make_runners(target, drafting, self._prompts, max(self._limits) + settings.lookahead + 1)
-            for runner in runners:
-                runner.prefill()
-            coins = [torch.Generator().manual_seed(settings.seed + i) for i in range(len(self._prompts))]
-            sequences = begin(Plain(settings.temperature), self._limits, coins)
-            rounds = [r for step in speculative(*runners, rule, settings.lookahead, sequences) for r in step.values()]
+            asked = Plain(settings.temperature), rule, settings.lookahead
+            requests = [
+                Request(prompt, limit, torch.Generator().manual_seed(settings.seed + i), *asked)
+                for i, (prompt, limit) in enumerate(zip(self._prompts, self._limits, strict=True))
+            ]
+            rounds = [r for step in decode_on_host(target, drafting, requests) for r in step.values()]
             shares[name] = round(sum(r.accepted for r in rounds) / max(1, sum(len(r.drafted) for r in rounds)), 4)
         return shares
 
@@ -200,7 +198,7 @@ def train_draft(
     batch = material.batches(recipe)
     rate = recipe.lr or USUAL_LR * USUAL_WIDTH / target.config.hidden_size
     optimizers = make_optimizers(draft, lr=2 / 3 * rate, muon_lr=rate, weight_decay=0.0)
-    stage = Stage(
+    figures = run(
         "draft",
         directory,
         recipe.steps,
@@ -213,7 +211,7 @@ def train_draft(
         decay_share=0.8 if features else 0.4,
         every=EVERY,
     )
-    return run(stage) or trial.accepted(draft)
+    return figures or trial.accepted(draft)
 
 
 def train_for(recipe: DraftRecipe, model: str, tokens: Path, out: Path, device: str) -> dict[str, float]:

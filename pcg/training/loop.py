@@ -5,7 +5,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -57,6 +56,10 @@ def load_checkpoint(
         raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
 
 
+ROWS_BETWEEN = 5
+"""Rows of a log from one evaluation to the next."""
+
+
 def check_device(device: str) -> None:
     """Raise InputError unless `device` is one that this machine has."""
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
@@ -67,77 +70,60 @@ def agrees(note: Path, asked: Mapping[str, object]) -> bool:
     """Return whether the file `note` holds `asked` (plain JSON); write it where there is none."""
     if not note.exists():
         write_json(note, asked)
-        return True
-    try:
-        return json.loads(note.read_text(encoding="utf-8")) == json.loads(json.dumps(asked))
-    except (OSError, ValueError):
-        return False
+    return json.loads(note.read_text(encoding="utf-8")) == json.loads(json.dumps(asked))
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One stage of training. `step(index)` runs one update and returns its losses; it draws its batch from `index`, so a
-    resumed run sees the batches that it would have seen.
+def run(
+    name: str,
+    directory: Path,
+    steps: int,
+    modules: Mapping[str, nn.Module],
+    optimizers: Mapping[str, Optimizer],
+    step: Callable[[int], dict[str, float]],
+    evaluate: Callable[[], dict[str, float]],
+    warmup: int = 100,
+    decay_share: float = 0.4,
+    every: int = 100,
+) -> dict[str, float]:
+    """Train one stage to its last step, from its checkpoint in `directory` if there is one, beside which its log lies.
 
-    evaluate: held-out figures, taken once in `rows_between` rows of the log and after the last step.
-    """
-
-    name: str
-    directory: Path
-    steps: int
-    modules: dict[str, nn.Module]
-    optimizers: dict[str, Optimizer]
-    step: Callable[[int], dict[str, float]]
-    evaluate: Callable[[], dict[str, float]]
-    warmup: int = 100
-    decay_share: float = 0.4
-    every: int = 100
-    rows_between: int = 5
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.directory / f"{self.name}.safetensors"
-
-    @property
-    def log(self) -> Path:
-        return self.directory / f"{self.name}.jsonl"
-
-
-def run(stage: Stage) -> dict[str, float]:
-    """Train `stage` to its last step, from its checkpoint if there is one.
+    Args:
+        step: runs one update and returns its losses. It draws its batch from the number that it gets, so a resumed run sees the
+            batches that it would have seen.
+        evaluate: returns held-out figures; it is called in every fifth row of the log and after the last step.
+        every: steps between two rows of the log.
 
     Returns:
         The held-out figures of the last step; none where no step was left.
     """
-    base = {name: [g["lr"] for g in o.param_groups] for name, o in stage.optimizers.items()}
-    done, seconds = 0, 0.0
-    if stage.checkpoint.exists():
-        done, seconds = load_checkpoint(stage.checkpoint, stage.modules, stage.optimizers)
+    checkpoint = directory / f"{name}.safetensors"
+    rates = [group["lr"] for optimizer in optimizers.values() for group in optimizer.param_groups]
+    done, seconds = load_checkpoint(checkpoint, modules, optimizers) if checkpoint.exists() else (0, 0.0)
+    groups = [group for optimizer in optimizers.values() for group in optimizer.param_groups]
     sums: dict[str, float] = defaultdict(float)
     held_out: dict[str, float] = {}
     begun = time.monotonic()
-    for index in range(done, stage.steps):
-        factor = learning_rate_factor(index, stage.steps, stage.warmup, stage.decay_share)
-        for name, optimizer in stage.optimizers.items():
-            for group, lr in zip(optimizer.param_groups, base[name], strict=True):
-                group["lr"] = lr * factor
-        for key, value in stage.step(index).items():
+    for index in range(done, steps):
+        factor = learning_rate_factor(index, steps, warmup, decay_share)
+        for group, lr in zip(groups, rates, strict=True):
+            group["lr"] = lr * factor
+        for key, value in step(index).items():
             sums[key] += value
-        step = index + 1
-        if step % stage.every and step < stage.steps:
+        number = index + 1
+        if number % every and number < steps:
             continue
-        count = min(step - done, index % stage.every + 1)
+        count = min(number - done, index % every + 1)
         elapsed = seconds + time.monotonic() - begun
-        row = {"step": step, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
-        if step % (stage.rows_between * stage.every) == 0 or step == stage.steps:
-            held_out = {name: round(value, 5) for name, value in stage.evaluate().items()}
-            row |= {f"held_out_{name}": value for name, value in held_out.items()}
+        row = {"step": number, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
+        if number % (ROWS_BETWEEN * every) == 0 or number == steps:
+            held_out = {figure: round(value, 5) for figure, value in evaluate().items()}
+            row |= {f"held_out_{figure}": value for figure, value in held_out.items()}
         sums.clear()
-        stage.directory.mkdir(parents=True, exist_ok=True)
-        with stage.log.open("a", encoding="utf-8") as file:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / f"{name}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        print(f"{stage.name} {json.dumps(row)}", flush=True)
-        save_checkpoint(stage.checkpoint, stage.modules, stage.optimizers, step, elapsed)
+        print(f"{name} {json.dumps(row)}", flush=True)
+        save_checkpoint(checkpoint, modules, optimizers, number, elapsed)
     return held_out
 
 

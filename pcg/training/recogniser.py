@@ -3,8 +3,6 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import inf
 from pathlib import Path
 
 import torch
@@ -24,7 +22,7 @@ from pcg.asr.network import (
     Subwords,
     spell,
 )
-from pcg.asr.self_speculative import PRESETS, Thresholds, transcribe
+from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import InputError
 from pcg.files import replacing, write_checksums
 from pcg.metrics.intelligibility import pooled, word_errors
@@ -38,7 +36,6 @@ from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
 
 NAME = "embedded recogniser 2"
-PARTS = {"encoder": ("encoder",), "reader": ("projector", "lm")}
 DRAFT_SHARE = 0.3
 SECONDS = 80.0
 """Padded speech in a batch."""
@@ -61,13 +58,11 @@ class RecogniserRecipe(Recipe):
 
     encoder: EncoderConfig = EncoderConfig()
     reader: ReaderShape = ReaderShape()
-    ctc_steps: Count = 2600
-    lm_steps: Count = 1500
-    together_steps: Count = 2200
+    steps: Count = 5000
 
 
 def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: int, recipe: RecogniserRecipe) -> None:
-    """Run all stages in `work`, which has a `corpus`, and write the recogniser to `out`; finished stages are not repeated."""
+    """Train in `work`, which has a `corpus`, and write the recogniser to `out`; a killed run resumes."""
     corpus, more = work / "corpus", work / "recogniser_corpus"
     if not shards(corpus):
         raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
@@ -83,11 +78,11 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
         "espeak": speech.read_spoken([more], speech.HELD_OUT_VOICES),
     }
     train = speech.read_spoken([corpus, more], "train")
-    parts, subwords = train_stages(work, device, seed, recipe, train, held_out)
+    parts, subwords = train_parts(work, device, seed, recipe, train, held_out)
     save_recogniser(out, NAME, *parts.cpu().values(), subwords)
     facts = {
         "parameters": {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()},
-        "logs": stages(work, "recogniser_*.jsonl"),
+        "logs": stages(work, "recogniser.jsonl"),
         "seed": seed,
     }
     write_card(out, "recogniser", "automatic-speech-recognition", ["ctc", "self-speculative-decoding"], **facts)
@@ -103,7 +98,7 @@ def new_parts(recipe: RecogniserRecipe, subwords: Subwords, seed: int) -> nn.Mod
     return nn.ModuleDict({"encoder": encoder, "projector": projector, "lm": new_llama(shape, 1 + subwords.size, 0, 0)})
 
 
-def train_stages(
+def train_parts(
     work: Path,
     device: str,
     seed: int,
@@ -112,8 +107,8 @@ def train_stages(
     held_out: Mapping[str, Sequence[Utterance]],
     seconds: float = SECONDS,
 ) -> tuple[nn.ModuleDict, Subwords]:
-    """Train the encoder by CTC over characters, at its end and at the draft in its middle; then projector and language model by
-    the cross-entropy of the text behind the frozen encoder's frames; then both, each by its own loss.
+    """Train the encoder by CTC over characters, at its end and at the draft in its middle; and the reader, which is projector
+    and language model, by the cross-entropy of the text behind the encoder's frames. Neither's loss reaches the other.
 
     Args:
         seconds: padded speech in a batch.
@@ -126,77 +121,40 @@ def train_stages(
     subwords = Subwords.load(path)
     parts = new_parts(recipe, subwords, seed).to(device)
     loop.with_fast_gradients(parts["lm"])
-    easy, hard = (speech.SpeechBatches(train, seconds, seed + count, easy=count) for count in (150, 0))
-    print(f"recogniser: {hard.per_epoch} batches an epoch", flush=True)
-    training, alone = RecogniserTraining(work, seed, parts, subwords, held_out), {"warmup": 200, "every": 50}
-    training.stage("recogniser_ctc", recipe.ctc_steps, {"encoder": 1e-3}, easy, **alone)
-    training.stage("recogniser_lm", recipe.lm_steps, {"reader": 3e-3}, easy, **alone)
-    training.stage("recogniser_together", recipe.together_steps, {"encoder": 1e-3, "reader": 2e-3}, hard, decay_share=0.6)
-    return parts.eval(), subwords
+    encoder, reader = parts["encoder"], nn.ModuleDict({name: parts[name] for name in ("projector", "lm")})
+    spelling, reading = loop.make_optimizers(encoder, 1e-3, 1e-3), loop.make_optimizers(reader, 2e-3, 2e-3)
+    mel, batches = LogMel().to(device), speech.SpeechBatches(train, seconds, seed)
+    print(f"recogniser: {batches.per_epoch} batches an epoch", flush=True)
 
+    def step(index: int) -> dict[str, float]:
+        parts.train()
+        batch, rng = batches.batch(index), loop.generator(seed + 1, index)
+        features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
+        features = speech.mask_features(features.cpu(), counts.cpu(), rng).to(device)
+        with torch.autocast(device, torch.bfloat16):
+            encoded = encoder(features, counts)
+            read = loss_of_reading(reader, subwords, encoded, batch.texts)
+        final, draft = (ctc_loss(p, encoded.counts, batch.texts) for p in (encoded.log_probs, encoded.draft_log_probs))
+        loop.update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, spelling.values())
+        loop.update(read, reader, reading.values())
+        return {"ctc_loss": final.item(), "draft_loss": draft.item(), "lm_loss": read.item()}
 
-@dataclass(frozen=True)
-class RecogniserTraining:
-    """A run: its folder, what learns, and the sentences that it is checked on."""
-
-    work: Path
-    seed: int
-    parts: nn.ModuleDict
-    subwords: Subwords
-    held_out: Mapping[str, Sequence[Utterance]]
-
-    def stage(self, name: str, steps: int, rates: Mapping[str, float], batches: speech.SpeechBatches, **pace: float) -> None:
-        """Train stage `name`, and log losses and the word error rates of each held-out set.
-
-        Args:
-            rates: learning rates of "encoder", "reader" or both; the other one is frozen.
-            pace: fields of the Stage.
-        """
-        encoder, device = self.parts["encoder"], next(self.parts.parameters()).device
-        mel, reads = LogMel().to(device), "reader" in rates
-        learned = {part: nn.ModuleDict({name: self.parts[name] for name in PARTS[part]}) for part in rates}
-        encoder.requires_grad_("encoder" in rates)
-        made = {part: loop.make_optimizers(learned[part], rate, rate) for part, rate in rates.items()}
-
-        def step(index: int) -> dict[str, float]:
-            for module in learned.values():
-                module.train()
-            batch, figures = batches.batch(index), {}
-            features, counts = mel(batch.samples.to(device), batch.lengths.to(device))
-            if "encoder" in rates:
-                rng = loop.generator(self.seed + 1, index)
-                features = speech.mask_features(features.cpu(), counts.cpu(), rng).to(device)
-            with torch.autocast(device.type, torch.bfloat16):
-                encoded = encoder(features, counts)
-                read = loss_of_reading(self.parts, self.subwords, encoded, batch.texts) if reads else None
-            if "encoder" in rates:
-                final, draft = (ctc_loss(p, encoded.counts, batch.texts) for p in (encoded.log_probs, encoded.draft_log_probs))
-                loop.update((1 - DRAFT_SHARE) * final + DRAFT_SHARE * draft, encoder, made["encoder"].values())
-                figures = {"ctc_loss": final.item(), "draft_loss": draft.item()}
-            if reads:
-                loop.update(read, learned["reader"], made["reader"].values())
-                figures["lm_loss"] = read.item()
-            return figures
-
-        kept = {name: module for part in learned.values() for name, module in part.items()}
-        optimizers = {f"{part}_{kind}": optimizer for part in made for kind, optimizer in made[part].items()}
-        evaluate = partial(self.word_error_rates, reads)
-        loop.run(loop.Stage(name, self.work, steps, kept, optimizers, step, evaluate, **pace))
-
-    def word_error_rates(self, reads: bool) -> dict[str, float]:
-        """Return the rate of each held-out set by the characters of the encoder and, if it `reads`, by the reader's text."""
-        recogniser, rates = Recogniser("in training", *copy.deepcopy(self.parts).cpu().eval().values(), self.subwords), {}
-        for split, sentences in self.held_out.items():
+    def evaluate() -> dict[str, float]:
+        """Return word error rates of each held-out set, of the encoder's characters and of the reader's text."""
+        recogniser, rates = Recogniser("in training", *copy.deepcopy(parts).cpu().eval().values(), subwords), {}
+        for split, sentences in held_out.items():
             # Evenly spread, so that every voice is among them.
             count = min(CHECKED, len(sentences))
             check = [sentences[i * len(sentences) // count] for i in range(count)]
-            thresholds = PRESETS["ar"] if reads else Thresholds(inf, None)
-            transcripts = transcribe(recogniser, [s.samples() for s in check], thresholds)
-            texts = {"ctc_wer": [t.draft for t in transcripts]} | ({"wer": [t.text for t in transcripts]} if reads else {})
-            for rate, written in texts.items():
-                errors = [word_errors(s.text, text) for s, text in zip(check, written, strict=True)]
+            transcripts = transcribe(recogniser, [s.samples() for s in check], PRESETS["ar"])
+            for rate, texts in (("ctc_wer", [t.draft for t in transcripts]), ("wer", [t.text for t in transcripts])):
+                errors = [word_errors(s.text, text) for s, text in zip(check, texts, strict=True)]
                 rates[f"{split}_{rate}"] = pooled(errors).value
         return rates
+
+    optimizers = {f"encoder_{kind}": o for kind, o in spelling.items()} | {f"reader_{kind}": o for kind, o in reading.items()}
+    loop.run("recogniser", work, recipe.steps, parts, optimizers, step, evaluate, warmup=200, decay_share=0.6)
+    return parts.eval(), subwords
 
 
 def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
-from pcg.decode.model_runner import ModelRunner
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import autoregressive
+from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError, PCGError
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
@@ -185,16 +183,15 @@ def own_samples(
 
 
 def _sample(
-    model: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, coins: torch.Generator
+    target: DecodingLlama, prompts: Sequence[Prompt], limit: int, temperature: float, coins: torch.Generator
 ) -> list[list[int] | None]:
     """Decode all `prompts` at once; return the codes of each, or None where no end of speech came within `limit`."""
-    target = ModelRunner(model, prompts, limit + 1)
-    target.prefill()
     seeds = torch.randint(2**62, (len(prompts),), generator=coins).tolist()
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    generators = (torch.Generator().manual_seed(seed) for seed in seeds)
+    requests = [Request(prompt, limit, own, Plain(temperature)) for prompt, own in zip(prompts, generators, strict=True)]
     codes: list[list[int]] = [[] for _ in prompts]
     ended = [False] * len(prompts)
-    for step in autoregressive(target, begin(Plain(temperature), [limit] * len(prompts), generators)):
+    for step in decode_on_host(target, None, requests):
         for row, round_ in step.items():
             codes[row] += round_.tokens
             ended[row] |= round_.ended

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pcg.asr.self_speculative import batches
 from pcg.errors import InputError
 from pcg.files import write_json
 from pcg.text.prompt import PhonemeReader, Prompt, PromptReader, Reference
@@ -149,17 +150,11 @@ class Epochs(Generic[T]):
     def _make_plan(self, epoch: int) -> list[list[T]]:
         rng = random.Random(self._seed * 7919 + epoch)
         groups = self._groups(rng)
-        batches: list[list[T]] = []
-        for first in range(0, len(groups), self._window):
-            batch: list[T] = []
-            for group in sorted(groups[first : first + self._window], key=self._length):
-                if not batch or (len(batch) + 1) * self._length(group) > self._budget:
-                    batch = []
-                    batches.append(batch)
-                batch.append(group)
-        rng.shuffle(batches)
-        easy = sorted(batches, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
-        return [*easy, *batches]
+        windows = (groups[first : first + self._window] for first in range(0, len(groups), self._window))
+        plan = [batch for window in windows for batch in batches(window, self._length, self._budget)]
+        rng.shuffle(plan)
+        easy = sorted(plan, key=lambda batch: self._length(batch[-1]))[: self._easy] if epoch == 0 else []
+        return [*easy, *plan]
 
 
 class TokenBatches:

@@ -170,7 +170,7 @@ class VoiceTraining:
             return figures
 
         modules, pace = {"target": target, "draft": draft}, {"decay_share": recipe.target_decay_share, "every": 50}
-        loop.run(loop.Stage("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, **pace))
+        loop.run("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, **pace)
 
     def train_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""

@@ -1,16 +1,15 @@
 """A killed run that resumes ends where an unbroken one does."""
 
-import json
-
 import pytest
 import torch
+from tiny_target import read_log
 from torch import nn
 
 from pcg.errors import AssetError
-from pcg.training.loop import Muon, Stage, generator, learning_rate_factor, load_checkpoint, make_optimizers, run
+from pcg.training.loop import Muon, generator, learning_rate_factor, load_checkpoint, make_optimizers, run
 
 
-def make_stage(directory, steps, stop_after=None, total=12):
+def train(directory, stop_after=None, total=12):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 1))
     optimizers = make_optimizers(model, lr=1e-2, muon_lr=1e-2)
@@ -27,21 +26,18 @@ def make_stage(directory, steps, stop_after=None, total=12):
             optimizer.step()
         return {"loss": loss.item()}
 
-    return model, Stage("toy", directory, total, {"model": model}, optimizers, step, dict, warmup=2, every=4)
+    run("toy", directory, total, {"model": model}, optimizers, step, dict, warmup=2, every=4)
+    return model
 
 
 def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):
-    whole, stage = make_stage(tmp_path / "whole", 12)
-    run(stage)
-    _, broken = make_stage(tmp_path / "broken", 12, stop_after=10)
+    whole = train(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run(broken)
-    resumed, again = make_stage(tmp_path / "broken", 12)
-    run(again)
+        train(tmp_path / "broken", stop_after=10)
+    resumed = train(tmp_path / "broken")
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         torch.testing.assert_close(a, b)
-    rows = [json.loads(line) for line in again.log.read_text().splitlines()]
-    assert [row["step"] for row in rows] == [4, 8, 12]
+    assert [row["step"] for row in read_log(tmp_path / "broken" / "toy.jsonl")] == [4, 8, 12]
 
 
 def test_the_schedule_rises_stays_and_falls_to_zero():
@@ -53,14 +49,14 @@ def test_the_schedule_rises_stays_and_falls_to_zero():
 
 
 def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path):
-    run(make_stage(tmp_path, 4, total=4)[1])
-    _, stage = make_stage(tmp_path, 8, total=8)
-    whole = stage.checkpoint.read_bytes()
+    train(tmp_path, total=4)
+    checkpoint = tmp_path / "toy.safetensors"
+    whole = checkpoint.read_bytes()
     with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
-        load_checkpoint(stage.checkpoint, {"model": nn.Linear(3, 2)}, {})
-    stage.checkpoint.write_bytes(whole[: len(whole) // 2])
+        load_checkpoint(checkpoint, {"model": nn.Linear(3, 2)}, {})
+    checkpoint.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(AssetError, match=r"toy\.safetensors is damaged, or of another shape"):
-        run(stage)
+        train(tmp_path, total=8)
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])

@@ -18,8 +18,8 @@ from pcg.training.recogniser import (
     ctc_loss,
     loss_of_reading,
     new_parts,
+    train_parts,
     train_recogniser,
-    train_stages,
 )
 from pcg.training.shards import Utterance, spoken_utterance, write_shard
 from pcg.training.speech import Disturbances, SpeechBatches, disturb, read_spoken
@@ -27,7 +27,7 @@ from pcg.training.teachers import SAMPLE_RATE
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)
-RECIPE = RecogniserRecipe(encoder=ENCODER, reader=READER, ctc_steps=3, lm_steps=3, together_steps=4)
+RECIPE = RecogniserRecipe(encoder=ENCODER, reader=READER, steps=1)
 WORDS = ("up", "down", "low", "high", "don't", "stop")
 
 
@@ -91,19 +91,18 @@ def test_ctc_loss_is_that_of_the_alignments() -> None:
     assert float(ctc_loss(log_probs, torch.tensor([1]), ["a"])) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_stages_learn_and_resume(sentences: list[Utterance], tmp_path: Path) -> None:
+def test_training_learns_and_resumes(sentences: list[Utterance], tmp_path: Path) -> None:
     states = []
     for steps in (3, 5):
-        recipe = RECIPE.model_copy(update={"ctc_steps": steps, "together_steps": steps})
-        parts, _ = train_stages(tmp_path, "cpu", 0, recipe, sentences, {"chirps": sentences[:4]}, seconds=8.0)
+        recipe = RECIPE.model_copy(update={"steps": steps})
+        parts, _ = train_parts(tmp_path, "cpu", 0, recipe, sentences, {"chirps": sentences[:4]}, seconds=8.0)
         states.append({name: weight.clone() for name, weight in parts.state_dict().items()})
     before, after = states
     for name in ("encoder.head.weight", "projector.enter.weight", "lm.model.layers.0.mlp.up_proj.weight"):
         assert not torch.equal(before[name], after[name]), name
-    for stage, steps in (("ctc", [3, 5]), ("lm", [3]), ("together", [3, 5])):
-        rows = read_log(tmp_path / f"recogniser_{stage}.jsonl")
-        assert [row["step"] for row in rows] == steps
-        assert all(math.isfinite(value) for row in rows for value in row.values())
+    rows = read_log(tmp_path / "recogniser.jsonl")
+    assert [row["step"] for row in rows] == [3, 5]
+    assert all(math.isfinite(value) for row in rows for value in row.values())
     assert {"ctc_loss", "lm_loss", "held_out_chirps_ctc_wer", "held_out_chirps_wer"} <= rows[0].keys()
 
 
@@ -115,19 +114,18 @@ def test_the_recipe_goes_from_a_corpus_to_a_recogniser_that_loads(tmp_path: Path
         texts = [f"{WORDS[i % 6]} {WORDS[i % 5]}." for i in range(12)]
         spoken = [spoken_utterance("heart", text, 0.1 * rng.standard_normal(16_000)) for text in texts]
         write_shard(tmp_path / "work" / "corpus" / split / "heart" / "00000.npy", spoken)
-    recipe = RECIPE.model_copy(update={"ctc_steps": 1, "lm_steps": 1, "together_steps": 1})
-    asked = (tmp_path / "work", tmp_path / "out", "cpu", 0, 1, recipe)
+    asked = (tmp_path / "work", tmp_path / "out", "cpu", 0, 1, RECIPE)
     train_recogniser(*asked)
     recogniser = load_recogniser(tmp_path / "out")
     listed = {line.split("  ")[1] for line in (tmp_path / "out" / LIST).read_text().splitlines()}
     assert {"MODEL_CARD.md", "encoder/model.safetensors", "subwords.json"} <= listed
     made = {p.parent.name for p in (tmp_path / "work" / "recogniser_corpus" / "train").glob("*/*.npy")}
     assert made == {"espeak", "codec_heart"}
-    rows = read_log(tmp_path / "work" / "recogniser_together.jsonl")
+    rows = read_log(tmp_path / "work" / "recogniser.jsonl")
     assert {f"held_out_{name}_wer" for name in ("sentences", "words", "codec", "espeak")} <= rows[0].keys()
     assert len(transcribe(recogniser, [torch.zeros(8000)], PRESETS["ar"])) == 1
     train_recogniser(*asked)
-    assert (tmp_path / "work" / "recogniser_ctc.jsonl").read_text().count("\n") == 1, "a second run finds all done"
+    assert len(read_log(tmp_path / "work" / "recogniser.jsonl")) == 1, "a second run finds all done"
 
 
 def test_reading_sends_no_gradient_to_the_encoder(sentences: list[Utterance]) -> None:
