@@ -27,7 +27,7 @@ _SPACE = spell(" ")[0]
 @dataclass(frozen=True)
 class Beam:
     """How wide the search is: texts kept, classes tried at a label, the score behind the best at which a text is dropped; and
-    what a bigram's log10 and a word add to a score in nats. Chosen on held-out speech that no bench reads."""
+    what a bigram's log10 and a word add to a score in nats. Chosen on held-out speech."""
 
     width: int = 100
     classes: int = 8

@@ -18,10 +18,8 @@ VOICED = 0.5
 
 
 def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tuple[Tensor, Tensor]:
-    """Return the pitch in Hz of waves `[B, N]`, and whether there is one, each `[B, N / frame]`.
-
-    The strongest peak of the autocorrelation over that of the window (Boersma 1993), with a small cost on long lags.
-    """
+    """Return the pitch in Hz of waves `[B, N]`, and whether there is one, each `[B, N / frame]`: the strongest peak of the
+    autocorrelation over that of the window (Boersma 1993), with a small cost on long lags."""
     pad = (window - frame) // 2
     framed = nn.functional.pad(wave, (pad, pad)).unfold(1, window, frame)
     hann = torch.hann_window(window, device=wave.device)
@@ -132,10 +130,9 @@ def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> t
         true, voiced = pitch(wave, codec.config.frame, codec.sample_rate)
     with torch.autocast(wave.device.type, torch.bfloat16):
         features = codec.features(quantized)
-    own = codec.pitch_head(quantized)
+    own, frame, rate = codec.pitch_head(quantized), codec.config.frame, codec.sample_rate
     off = ((own - true.log2()).abs() * voiced).sum() / voiced.sum().clamp(min=1)
     spoken = torch.where(voiced, true, hertz(own.detach()))
-    frame, rate = codec.config.frame, codec.sample_rate
     train = pulses(phases(spoken, frame, rate)[:, :-1], spoken, frame, rate)
     noise = torch.randn(wave.shape, generator=coins).to(wave.device)
     return codec.synthesise(features.float(), train, noise), off

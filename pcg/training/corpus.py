@@ -4,8 +4,8 @@ import itertools
 import multiprocessing
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ def recorded(voice: str, text: str, rate: int) -> np.ndarray:
     return speak(SPEAKERS[voice], text, 0)
 
 
-@dataclass(frozen=True)
-class SpeakingJob:
+class SpeakingJob(NamedTuple):
     """A shard: `sentences`, spoken into `path`. varied: pitch and pace are drawn for each of them."""
 
     path: Path

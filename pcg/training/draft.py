@@ -4,7 +4,7 @@ A run keeps what it resumes from in `training/` inside the draft's folder.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -113,21 +113,12 @@ class DraftRecipe(Recipe):
 
 @dataclass(frozen=True)
 class Material:
-    """What is learned from. A draft of layers takes no `samples`; a feature draft takes mostly these."""
+    """What a draft learns from, and the `pairs` that it is tried on."""
 
     corpus: Sequence[TokenizedUtterance]
-    samples: Sequence[TokenizedUtterance]
+    pairs: Sequence[Pair]
     reader: PromptReader
     vocabulary: Vocabulary
-
-    def batches(self, recipe: DraftRecipe) -> Callable[[int], Batch]:
-        """Return a function that makes batch n of a run, always the same."""
-        chosen = self.reader, self.vocabulary.codes, recipe.budget, recipe.seed, recipe.longest
-        corpus = TokenBatches(self.corpus, *chosen, "tokens")
-        if recipe.plan != FEATURE:
-            return corpus.batch
-        own = TokenBatches(self.samples, *chosen, "samples")
-        return lambda number: (own if (number + 1) % CORPUS_EVERY else corpus).batch(number)
 
 
 def draw_pairs(spoken: Sequence[TokenizedUtterance], count: int, seed: int) -> list[Pair]:
@@ -142,10 +133,10 @@ class Trial:
     """Tries drafts of one target by the engine: for each pair the second's text is said with the first as reference, by SD, and
     by PCG with the target's groups; codes that the corpus does not use stand alone."""
 
-    def __init__(self, target: LlamaForCausalLM, material: Material, pairs: Sequence[Pair], settings: Settings) -> None:
+    def __init__(self, target: LlamaForCausalLM, material: Material, settings: Settings) -> None:
         self._target, self._settings, self._vocabulary = target, settings, material.vocabulary
-        self._prompts = [lay_out(a, [b], material.reader) for a, b in pairs]
-        self._limits = [int(1.6 * len(b.codes)) + 40 for _, b in pairs]
+        self._prompts = [lay_out(a, [b], material.reader) for a, b in material.pairs]
+        self._limits = [int(1.6 * len(b.codes)) + 40 for _, b in material.pairs]
         first, codes = material.vocabulary.first_code, material.vocabulary.codes
         embedding = target.get_input_embeddings().weight.detach()[first : first + codes].float().cpu()
         neighbours = build_neighbours(embedding, settings.theta, used_codes(material.corpus, codes) > 0, target.device.type)
@@ -174,20 +165,30 @@ def train_draft(
     material: Material,
     recipe: DraftRecipe,
     device: str,
-    trial: Trial,
 ) -> dict[str, float]:
     """Train `draft` in place: one of layers by the cross-entropy of the corpus, a feature draft by its divergence from the
-    target. The log, with the figures of trials, and the checkpoint lie in `directory`. Return the figures of the last trial."""
-    features = isinstance(draft, FeatureModel)
+    target, mostly on the target's own samples. These, the log and the checkpoint lie in `directory`.
+
+    Returns:
+        The figures of the last trial.
+    """
+    features, vocabulary = isinstance(draft, FeatureModel), material.vocabulary
     draft.to(device).train()
     target.to(device).eval().requires_grad_(False)
-    if not features:
+    settings = Settings(temperature=recipe.temperature, seed=recipe.seed)
+    trial, chosen = Trial(target, material, settings), (recipe.budget, recipe.seed, recipe.longest)
+    corpus = own = TokenBatches(material.corpus, material.reader, vocabulary.codes, *chosen)
+    if features:
+        speaker, asked = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, recipe.seed)
+        samples = own_samples(directory / "samples", speaker, material.corpus, material.reader, *asked)
+        own = TokenBatches(samples, material.reader, vocabulary.codes, *chosen, "samples")
+    else:
         with_fast_gradients(draft)
 
     def losses(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         with torch.autocast(batch.ids.device.type, torch.bfloat16):
             if not features:
-                hidden, head, labels = speech_states(draft, batch, material.vocabulary)
+                hidden, head, labels = speech_states(draft, batch, vocabulary)
                 loss = nn.functional.cross_entropy(nn.functional.linear(hidden, head).float(), labels, reduction="sum")
                 return loss, {"loss": loss.detach()}
             with torch.no_grad():
@@ -195,7 +196,10 @@ def train_draft(
             loss, overlaps = unrolled_divergence(draft, batch, taps, last, draft.speech_head, KL, TV, recipe.temperature)
         return loss, {"loss": loss.detach()} | overlaps
 
-    batch = material.batches(recipe)
+    def step(index: int) -> dict[str, float]:
+        batch = (own if (index + 1) % CORPUS_EVERY else corpus).batch(index)
+        return learn(batch.to(device), losses, draft, optimizers)
+
     rate = recipe.lr or USUAL_LR * USUAL_WIDTH / target.config.hidden_size
     optimizers = make_optimizers(draft, lr=2 / 3 * rate, muon_lr=rate, weight_decay=0.0)
     figures = run(
@@ -204,7 +208,7 @@ def train_draft(
         recipe.steps,
         {"draft": draft},
         optimizers,
-        lambda index: learn(batch(index).to(device), losses, draft, optimizers),
+        step,
         lambda: trial.accepted(draft),
         warmup=max(1, min(30 if features else 100, recipe.steps // 4)),
         # A feature draft's overlap hardly rises until its rate falls.
@@ -251,16 +255,9 @@ def train_for(recipe: DraftRecipe, model: str, tokens: Path, out: Path, device: 
     asked = {name: value for name, value in recipe.as_dict().items() if name != "steps"}
     if not agrees(state / "job.json", asked | {"target": weights_digest(folder), "tokens": manifest}):
         raise InputError("out", str(out), "a new folder, or one whose draft was begun with the same options")
-    target.to(device, torch.bfloat16 if device == "cuda" else torch.float32).requires_grad_(False)
-    samples: list[TokenizedUtterance] = []
-    if recipe.plan == FEATURE:
-        speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, recipe.seed)
-        samples = own_samples(state / "samples", speaker, corpus, reader, *chosen)
-    material = Material(corpus, samples, reader, vocabulary)
-    settings = Settings(temperature=recipe.temperature, seed=recipe.seed)
-    accepted = train_draft(state, draft, target, material, recipe, device, Trial(target, material, pairs, settings))
+    target.to(device, torch.bfloat16 if device == "cuda" else torch.float32)
+    accepted = train_draft(state, draft, target, Material(corpus, pairs, reader, vocabulary), recipe, device)
     write_model(out, draft)
-    facts = {"target": Path(model).name, "recipe": recipe.as_dict(), "acceptance": accepted, "settings": settings.as_dict()}
-    write_json(out / "draft.json", facts)
+    write_json(out / "draft.json", {"target": Path(model).name, "recipe": recipe.as_dict(), "acceptance": accepted})
     renew_checksums(out)
     return accepted

@@ -1,7 +1,6 @@
-"""A feature draft that learns: `pcg.models.feature_draft` as a module, begun with its target's last layer and unrolled.
-
-As in the loop, the first step reads the target's hidden states, and each further one the draft's own states of the step before,
-at every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
+"""A feature draft that learns: `pcg.models.feature_draft` as a module, begun with its target's last layer and unrolled: the
+first step reads the target's hidden states, and each further one the draft's own states of the step before, at every position
+at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +26,8 @@ class _Divergence(torch.autograd.Function):
     """`divergence`, which makes its gradient while it goes through the chunks, as no chunk's probabilities are kept."""
 
     @staticmethod
-    def forward(
-        context: FunctionCtx,
-        hidden: Tensor,
-        head: Tensor,
-        wanted: Tensor,
-        wanted_head: Tensor,
-        weights: Tensor,
-        kl: float,
-        tv: float,
-        temperature: float,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(context: FunctionCtx, *given: Tensor | float) -> tuple[Tensor, Tensor]:
+        hidden, head, wanted, wanted_head, weights, kl, tv, temperature = given
         chunk = max(1, CHUNK // len(head))
         slope_hidden, slope_head = torch.empty_like(hidden), torch.zeros_like(head, dtype=torch.float32)
         losses, overlaps = [], []
@@ -150,21 +140,20 @@ class FeatureModel(nn.Module):
         Step k at position s is the k-th drafted token of a round that began at s - k + 1: it attends to the keys of what was
         read behind the target up to there, and behind itself since.
         """
-        before = torch.cat([torch.zeros_like(taps[:, :1]), taps[:, :-1]], 1)
         tokens = self.token(F.embedding(batch.ids, self.embedding))
         angles = batch.positions.float()[..., None] * self.inverse_frequency
         cos, sin = torch.cat([angles, angles], -1).cos(), torch.cat([-angles, angles], -1).sin()
         rotary = (cos * self.rope_scale, sin * self.rope_scale)
         # The sum that layers add to stays in float32, whatever they are computed in.
-        x = self.features(unit(before).flatten(-2)).float() + tokens
+        x = self.features(unit(later(taps, 1)).flatten(-2)).float() + tokens
         keys, values = self._keys(x, rotary)
         x, tokens, rotary = places.pick(x), places.pick(tokens), tuple(map(places.pick, rotary))
         own: list[tuple[Tensor, Tensor]] = []
         states = x
         for step in range(steps):
             if step:
-                x = self.state(unit(later(states, 1, 1))).float() + tokens
-                own = [(later(k, 1, 2), later(v, 1, 2)) for k, v in own] + [self._keys(x, rotary)]
+                x = self.state(unit(later(states, 1))).float() + tokens
+                own = [(later(k, 2), later(v, 2)) for k, v in own] + [self._keys(x, rotary)]
             queries = _turn(self._project(x, slice(self.layer.queries)), rotary)
             mixed = _attend(queries, keys, values, places.slots - step, own)
             x = x + self.layer.out(mixed.transpose(1, 2).flatten(-2))
@@ -223,10 +212,10 @@ def _turn(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
     return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
 
 
-def later(x: Tensor, by: int, axis: int) -> Tensor:
-    """Shift `x` by so many places along `axis`, and fill with zeros."""
-    kept = x.narrow(axis, 0, x.shape[axis] - by)
-    return torch.cat([torch.zeros_like(x.narrow(axis, 0, by)), kept], axis)
+def later(x: Tensor, axis: int) -> Tensor:
+    """Shift `x` by one place along `axis`, and fill with zeros."""
+    kept = x.narrow(axis, 0, x.shape[axis] - 1)
+    return torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), kept], axis)
 
 
 def _attend(q: Tensor, keys: Tensor, values: Tensor, newest: Tensor, own: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -169,12 +169,9 @@ def ctc_loss(log_probs: Tensor, frames: Tensor, texts: Sequence[str]) -> Tensor:
 
 
 def lay_out(reader: nn.ModuleDict, subwords: Subwords, encoded: Encoded, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Lay out rows as `Recogniser.read` does: each row's frames, at the places that its CTC path has spelled to, then
-    its text after the opening id.
-
-    Returns:
-        Embeddings `[B, T, D]`, through which no gradient goes to the encoder, and positions and labels `[B, T]`.
-    """
+    """Lay out rows as `Recogniser.read` does: each row's frames, at the places that its CTC path has spelled to, then its text
+    after the opening id. Return embeddings `[B, T, D]`, through which no gradient goes to the encoder, and positions and labels
+    `[B, T]`."""
     projector, lm, rows = reader["projector"], reader["lm"], []
     lengths = torch.tensor(subwords.lengths, device=encoded.frames.device)
     paths = encoded.log_probs.argmax(-1)

@@ -4,8 +4,8 @@ import json
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,8 +30,7 @@ MIN_SECONDS, MAX_SECONDS = 1.0, 30.0
 MANIFEST = "tokens.json"
 
 
-@dataclass(frozen=True)
-class TranscribedRecording:
+class TranscribedRecording(NamedTuple):
     """One utterance: who speaks, and the files of its sound and its words."""
 
     voice: str
@@ -40,10 +39,10 @@ class TranscribedRecording:
 
 
 def find_recordings(speech: Path) -> list[TranscribedRecording]:
-    """Find every recording below `speech` that has a transcript beside it, in the order of their names.
+    """Find every recording (WAV, FLAC) below `speech` that has a transcript beside it, in the order of their names.
 
     LibriTTS's layout: READER/CHAPTER/name.wav and name.normalized.txt, and the reader is the voice. Any other: name.wav and
-    name.txt, and the folder around them is the voice. FLAC is read as WAV is.
+    name.txt, and the folder around them is the voice.
     """
     found = []
     for sound in sorted(path for path in speech.rglob("*") if path.suffix.lower() in SOUNDS):
@@ -79,13 +78,13 @@ def prepare_tokens(speech: Path, codec_source: str, tokens: Path, device: str) -
         shard = tokens / f"{number:05d}.npy"
         if not is_whole(shard):
             utterances = []
-            for recording in recordings[first : first + SHARD]:
+            for voice, sound, words in recordings[first : first + SHARD]:
                 with suppress(OSError, ValueError, InputError):
-                    text = " ".join(recording.words.read_text(encoding="utf-8").split())
-                    samples = load_audio(recording.sound, codec.sample_rate, MAX_SECONDS + 1)
+                    text = " ".join(words.read_text(encoding="utf-8").split())
+                    samples = load_audio(sound, codec.sample_rate, MAX_SECONDS + 1)
                     samples = normalise_loudness(trim(samples, codec.sample_rate))
                     if text and MIN_SECONDS <= len(samples) / codec.sample_rate <= MAX_SECONDS:
-                        utterances.append(encoded(recording.voice, text, torch.from_numpy(samples), codec))
+                        utterances.append(encoded(voice, text, torch.from_numpy(samples), codec))
             write_shard(shard, utterances)
         count += len(read_shard(shard))
         print(f"tokens: {min(first + SHARD, len(recordings))} of {len(recordings)} recordings", flush=True)

@@ -25,19 +25,18 @@ from pcg.files import write_checksums, write_json
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import unit, usual_taps
-from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, load_llama
 from pcg.recipe import Count, Recipe
-from pcg.settings import Settings, bounds
+from pcg.settings import bounds
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training import loop
 from pcg.training.codec import train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
-from pcg.training.draft import FEATURE, DraftRecipe, Material, Trial, draw_pairs, train_draft
+from pcg.training.draft import FEATURE, DraftRecipe, Material, draw_pairs, train_draft
 from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
 from pcg.training.publish import stages, write_card, write_voice
-from pcg.training.samples import encode_corpus, own_samples, read_tokens
+from pcg.training.samples import encode_corpus, read_tokens
 from pcg.training.target import Shape, new_target, read_target, start_from_digits
 from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance, make_reader, used_codes
@@ -94,20 +93,13 @@ def train(
     """
     loop.check_device(device)
     training = VoiceTraining(work, device, seed, recipe)
-    runs = {
-        "corpus": lambda: training.speak_corpus(prose, processes),
-        "codec": training.train_codec,
-        "target": training.train_target,
-        "draft": training.train_draft,
-        "publish": lambda: training.publish(out),
-        "unpack": lambda: training.unpack(out),
-    }
+    given = {"corpus": (prose, processes), "publish": (out,), "unpack": (out,)}
     begun = {name: value for name, value in recipe.as_dict().items() if name not in STEPS}
     if stage != "unpack" and not loop.agrees(work / "recipe.json", {"seed": seed} | begun):
         raise InputError("work", str(work), "a folder whose recipe.json tells of the same recipe and seed")
     for name in STAGES if stage == "all" else (stage,):
         print(f"== {name}", flush=True)
-        runs[name]()
+        getattr(training, f"run_{name}")(*given.get(name, ()))
 
 
 @dataclass(frozen=True)
@@ -119,18 +111,18 @@ class VoiceTraining:
     seed: int
     recipe: VoiceRecipe
 
-    def speak_corpus(self, prose: Path | None, processes: int) -> None:
+    def run_corpus(self, prose: Path | None, processes: int) -> None:
         if prose is None or not prose.is_file():
             raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
         make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
         print(f"corpus: {sum(corpus_hours(self.corpus).values()):.1f} hours", flush=True)
 
-    def train_codec(self) -> None:
+    def run_codec(self) -> None:
         recipe, where = self.recipe, (self.seed, self.device)
         codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *where)
         train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *where)
 
-    def train_target(self) -> None:
+    def run_target(self) -> None:
         """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set."""
         recipe, codec = self.recipe, self.codec().to(self.device)
         for split in ("train", *HELD_OUT):
@@ -172,25 +164,23 @@ class VoiceTraining:
         modules, pace = {"target": target, "draft": draft}, {"decay_share": recipe.target_decay_share, "every": 50}
         loop.run("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, **pace)
 
-    def train_draft(self) -> None:
+    def run_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""
-        recipe, vocabulary, corpus, target = self.recipe, self.vocabulary, self.spoken("train"), self.target().to(self.device)
-        speaker, chosen = DecodingLlama(target, vocabulary), (recipe.samples, recipe.temperature, self.seed)
-        samples = own_samples(self.work / "samples", speaker, corpus, self.reader, *chosen)
-        material = Material(corpus, samples, self.reader, vocabulary)
+        recipe, corpus, target = self.recipe, self.spoken("train"), self.target()
+        pairs = draw_pairs(self.spoken("held_out_sentences"), TRIALS, self.seed)
         learning = DraftRecipe(
             plan=FEATURE,
             rank=recipe.draft_rank,
             steps=recipe.draft_steps,
+            samples=recipe.samples,
             temperature=recipe.temperature,
             longest=2 * max(len(u.codes) for u in corpus),  # two utterances of the longest kind fit into a row
             seed=self.seed,
         )
-        pairs = draw_pairs(self.spoken("held_out_sentences"), TRIALS, self.seed)
-        trial = Trial(target, material, pairs, Settings(temperature=recipe.temperature, seed=self.seed))
-        train_draft(self.work, self.draft(target), target, material, learning, self.device, trial)
+        material = Material(corpus, pairs, self.reader, self.vocabulary)
+        train_draft(self.work, self.draft(target), target, material, learning, self.device)
 
-    def publish(self, out: Path) -> None:
+    def run_publish(self, out: Path) -> None:
         """Write the voice, its map and its card."""
         codec, spoken, target = self.codec(), self.spoken("train"), self.target()
         references = {
@@ -220,7 +210,7 @@ class VoiceTraining:
         write_checksums(out)
         print(f"published to {out}", flush=True)
 
-    def unpack(self, published: Path) -> None:
+    def run_unpack(self, published: Path) -> None:
         """Let the later stages continue from the voice in `published`: its codec is done, target and draft learn on."""
         voice, recipe = load_voice(str(published)), self.recipe
         if voice.codec.config != recipe.codec:

@@ -7,7 +7,7 @@ from tiny_target import READER, VOCABULARY, coins, make_material, make_spoken, m
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
-from pcg.training.draft import DraftRecipe, Material, draw_pairs, new_draft, plan_layers, train_draft
+from pcg.training.draft import DraftRecipe, draw_pairs, new_draft, plan_layers, train_draft
 from pcg.training.publish import write_model
 from pcg.training.samples import own_samples
 from pcg.training.tokens import TokenizedUtterance
@@ -40,7 +40,7 @@ def test_of_an_ssd_draft_only_the_first_two_layers_and_the_head_learn(tmp_path, 
     before = {name: weight.clone() for name, weight in draft.state_dict().items()}
     assert torch.equal(before["lm_head.weight"], target.lm_head.weight)
     recipe = DraftRecipe(plan="ssd", steps=2, budget=300)
-    train_draft(tmp_path, draft, target, make_material(), recipe, "cpu", make_trial(target))
+    train_draft(tmp_path, draft, target, make_material(), recipe, "cpu")
     changed = {name for name, weight in draft.state_dict().items() if not torch.equal(weight, before[name])}
     assert changed == {n for n in before if n.startswith(("model.layers.0.", "model.layers.1.", "lm_head"))}
 
@@ -73,7 +73,7 @@ def test_a_draft_of_layers_learns_the_tokens_of_the_corpus(tmp_path, plan, monke
     spoken = own_samples(tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(40), READER, 60, 1.0)
     recipe = DraftRecipe(plan=plan, steps=20, budget=300, lr=1e-2)
     draft = recipe.new_draft(target, VOCABULARY)
-    found = train_draft(tmp_path, draft, target, Material(spoken, [], READER, VOCABULARY), recipe, "cpu", make_trial(target))
+    found = train_draft(tmp_path, draft, target, make_material(spoken), recipe, "cpu")
     rows = read_log(tmp_path / "draft.jsonl")
     assert rows[-1]["loss"] < rows[0]["loss"] - 0.05
     assert found == {name.removeprefix("held_out_"): value for name, value in rows[-1].items() if "held_out" in name}

@@ -25,7 +25,6 @@ from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 from pcg.training.draft import DraftRecipe, train_draft
 from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, low_rank
-from pcg.training.samples import own_samples
 from pcg.training.target import read_target
 from pcg.training.tokens import collate, make_row
 
@@ -114,11 +113,11 @@ def test_training_raises_the_overlap_and_what_the_engine_accepts(tmp_path, rank,
     monkeypatch.setattr("pcg.training.draft.EVERY", 20)
     target = make_target(scale=12.0)
     first = make_trial(target).accepted(FeatureModel(target, VOCABULARY, usual_taps(4), rank))
-    recipe = DraftRecipe(plan="feature", steps=60, budget=300, lr=1e-2, temperature=1.0, rank=rank)
-    samples = own_samples(tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(60), READER, 80, 1.0)
-    draft, trial = recipe.new_draft(target, VOCABULARY), make_trial(target)
-    found = train_draft(tmp_path / "t", draft, target, make_material(samples), recipe, "cpu", trial)
-    rows = read_log(tmp_path / "t" / "draft.jsonl")
+    recipe = DraftRecipe(plan="feature", steps=60, samples=80, budget=300, lr=1e-2, temperature=1.0, rank=rank)
+    draft = recipe.new_draft(target, VOCABULARY)
+    train_draft(tmp_path, draft, target, make_material(make_spoken(60)), recipe, "cpu")
+    found = make_trial(target).accepted(draft)
+    rows = read_log(tmp_path / "draft.jsonl")
     assert [row["step"] for row in rows] == [20, 40, 60]
     for step in (1, 2, 3):
         assert rows[-1][f"overlap_{step}"] > rows[0][f"overlap_{step}"]

@@ -50,11 +50,9 @@ def batch_of(spoken, size=2):
     return collate([make_row(spoken[i : i + size], READER, CODES) for i in range(0, len(spoken) - size + 1, size)])
 
 
-def make_material(samples=None):
-    corpus = make_spoken(40)
-    return Material(corpus, corpus if samples is None else samples, READER, VOCABULARY)
+def make_material(corpus=None):
+    return Material(corpus or make_spoken(40), draw_pairs(make_spoken(40, seed=1), 8, 0), READER, VOCABULARY)
 
 
 def make_trial(target, lookahead=3):
-    settings = Settings(temperature=1.0, lookahead=lookahead, theta=0.5)
-    return Trial(target, make_material(), draw_pairs(make_spoken(40, seed=1), 8, 0), settings)
+    return Trial(target, make_material(), Settings(temperature=1.0, lookahead=lookahead, theta=0.5))
