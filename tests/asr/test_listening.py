@@ -33,18 +33,10 @@ def test_every_rate_becomes_the_recognisers(rate: int) -> None:
     assert np.allclose(heard[middle], tone(1.0, RATE)[middle], atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("samples", "rate"),
-    [
-        (np.array([0.1, np.inf], np.float32), RATE),
-        (np.zeros((2, 100), np.float32), RATE),
-        (np.zeros(100, np.int16), RATE),
-        (np.zeros(100, np.float32), 0),
-    ],
-)
-def test_what_is_no_audio_is_refused_in_one_sentence(recogniser: Recogniser, samples: np.ndarray, rate: int) -> None:
+@pytest.mark.parametrize("samples", [np.float32([0.1, np.inf]), np.zeros((2, 100), np.float32), np.zeros(100, np.int16)])
+def test_what_is_no_audio_is_refused_in_one_sentence(recogniser: Recogniser, samples: np.ndarray) -> None:
     with pytest.raises(InputError) as caught:
-        listen(recogniser, samples, rate, FAST)
+        listen(recogniser, samples, RATE, FAST)
     assert "\n" not in str(caught.value)
 
 

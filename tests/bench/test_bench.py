@@ -11,11 +11,10 @@ from tiny_xcodec2 import save_tiny_neucodec, save_tiny_xcodec2
 from pcg.bench.batching import bench_batching
 from pcg.bench.codec import bench_codec
 from pcg.bench.engine import bench_engine
-from pcg.bench.gpu import gpu_check
-from pcg.bench.shapes import SHAPES, Forced, ModelShape, medians, random_pair
+from pcg.bench.shapes import Forced
 from pcg.cli import main
 from pcg.codec.embedded import EmbeddedCodec
-from pcg.errors import InputError, PCGError
+from pcg.errors import InputError
 from pcg.rules import Coins
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
@@ -29,13 +28,6 @@ def synthesizer(tiny_voice_folder, tmp_path):
 
 def last_json(capsys):
     return json.loads(capsys.readouterr().out.splitlines()[-1])
-
-
-def test_works_take_turns_and_the_first_round_is_not_counted():
-    calls = []
-    figures = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
-    assert calls == ["a", "b"] * 3
-    assert set(figures) == {"a", "b"}
 
 
 @pytest.mark.slow
@@ -76,14 +68,6 @@ def test_forced_acceptance_accepts_at_its_rate(rate):
     verdict = Forced(rate)(torch.tensor([1, 2, 3]), probabilities[:3], probabilities, coins)
     assert verdict.accepted == 3 * rate
     assert verdict.next_kind == ("bonus" if rate else "resampled")
-
-
-def test_a_shape_has_its_draft_and_its_vocabulary(monkeypatch):
-    monkeypatch.setitem(SHAPES, "tiny", ModelShape(2, 32, 2, 1, 48, (0,), codes=60, others=80))
-    target, draft = random_pair("tiny", "cpu")
-    assert (target.weights.layers, draft.weights.layers) == (2, 1)
-    assert target.vocabulary.size == draft.vocabulary.size == 61
-    assert target.bytes_per_step > draft.bytes_per_step
 
 
 @pytest.mark.slow
@@ -133,12 +117,6 @@ def test_codecs_are_opened_by_what_their_config_says(tmp_path):
     for model in (str(tmp_path), str(tmp_path / "none")):
         with pytest.raises(InputError, match="xcodec2 or neucodec"):
             open_codec(model, "cpu")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_cuda_the_gpu_check_is_one_sentence():
-    with pytest.raises(PCGError, match="CUDA"):
-        gpu_check()
 
 
 @pytest.mark.parametrize(

@@ -34,17 +34,14 @@ def test_every_pin_is_locked_in_its_version() -> None:
     assert [str(each) for each in pins if (canonicalize_name(each.name), str(each.specifier)) not in known] == []
 
 
-def test_every_locked_package_has_one_version_and_its_hashes() -> None:
+def test_every_locked_package_has_one_version_and_its_hashes_and_no_index() -> None:
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
     assert len(locked()) > 100
     for each, hashes in locked():
         assert re.fullmatch(r"==[\w.]+", str(each.specifier)), each
         assert hashes, each
         assert all(re.fullmatch("sha256:[0-9a-f]{64}", value) for value in hashes), each
-
-
-def test_the_lock_leaves_the_index_to_whoever_installs() -> None:
-    assert "://" not in LOCK
-    assert "--index" not in LOCK
 
 
 def test_the_pins_are_the_packages_that_the_library_and_the_page_ask_for() -> None:

@@ -65,9 +65,7 @@ def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained
     assert figures["M50"]["auc"] > figures["M25"]["auc"] > figures["M10"]["auc"] > 0.7
     assert figures["M50"]["accuracy"] > 0.85
     assert figures["M50"]["n"] == 120
-
-
-def test_no_detector_tells_two_halves_of_one_law_apart(trained: Detectors) -> None:
+    # The negative control: two halves of one distribution.
     same = Segments(utterances(80, 0.1, 7), utterances(80, 0.1, 8))
     low, high = held_out_figures(trained, same, GARBAGE)["M50"]["auc_interval"]
     assert low < 0.5 < high
@@ -99,12 +97,7 @@ def test_a_curve_rises_where_the_utterance_was_spoilt(trained: Detectors) -> Non
     assert before.shape == (120,)
     assert after[72:88].mean() > before[72:88].mean() + 0.2
     assert torch.allclose(after[:60], before[:60])
-
-
-def test_an_utterance_shorter_than_a_window_has_no_curve(trained: Detectors) -> None:
-    curves = trained.curves([1, 2, 3] * 10)
-    assert curves["M50"].isnan().all()
-    assert not curves["M25"].isnan().any()
+    assert trained.curve(tokens[:9].tolist(), M10).isnan().all(), "shorter than a window"
     assert len(trained.curve([], M10)) == 0
 
 
@@ -120,16 +113,11 @@ def test_what_is_saved_is_loaded(trained: Detectors, tmp_path: Path) -> None:
         load_detectors(tmp_path)
 
 
-def test_embeddings_of_another_width_are_stored_at_that_of_the_detector(tmp_path: Path) -> None:
+def test_embeddings_of_another_width_are_stored_at_that_of_the_detector() -> None:
     torch.manual_seed(0)
-    wide = {r.name: Detector(replace(TINY, code_width=32)).eval() for r in RESOLUTIONS}
-    save_detectors(tmp_path, "wide", wide, torch.float32)
-    segments = torch.stack([u[:50] for u in utterances(4, 0.1, 11)])
-    again = load_detectors(tmp_path)
-    assert again.by_name["M50"].config.code_width is None
-    for resolution in (M50, M50_10):
-        expected = Detectors("wide", wide).real(resolution, segments)
-        assert torch.allclose(again.real(resolution, segments), expected, atol=1e-6)
+    wide, segments = Detector(replace(TINY, code_width=32)).eval(), torch.stack([u[:50] for u in utterances(4, 0.1, 11)])
+    assert wide.fused().config == TINY
+    assert torch.allclose(wide.fused()(segments), wide(segments), atol=1e-6)
 
 
 def test_wrong_segments_are_refused(trained: Detectors) -> None:
@@ -138,6 +126,5 @@ def test_wrong_segments_are_refused(trained: Detectors) -> None:
     with pytest.raises(InputError, match="codes"):
         trained.real(M25, torch.full((1, 25), CODES))
     longer, shorter = ([torch.zeros(span, dtype=torch.int64)] for span in (25, 24))
-    for real, synthetic in ((longer, shorter), (shorter, longer)):
-        with pytest.raises(InputError, match="shorter than 25 codes"):
-            Segments(real, synthetic).every(M25)
+    with pytest.raises(InputError, match="shorter than 25 codes"):
+        Segments(longer, shorter).every(M25)

@@ -10,7 +10,6 @@ from torch import Tensor
 from pcg.errors import InputError
 from pcg.spoof.detectors import M50
 from pcg.spoof.segments import KINDS, OWN, Garbage, Mix, Segments
-from pcg.synthesis.voice import Voice
 
 CODES, USED = 64, 48
 USAGE = torch.tensor(([400] + [10] * 5) * 8 + [0] * (CODES - USED))
@@ -95,23 +94,11 @@ def test_a_swapped_code_sounds_different_and_random_ones_often_do_not() -> None:
     assert similar(made).mean() < by_chance.mean() - 0.4
 
 
-def test_the_groups_of_a_voice_and_its_swaps_have_no_code_in_common(voice: Voice) -> None:
-    embedding = torch.nn.functional.normalize(voice.code_embedding, dim=1)
-    segments = real(50, 20) % 50
-    made = Garbage(voice.usage, voice.code_embedding).of("swapped", segments, coins(9))
-    similar = embedding[segments] @ embedding.T
-    rank = (similar > similar.gather(-1, made.unsqueeze(-1))).float().mean(-1)
-    assert rank.mean() > 0.65
-    assert (rank > 0.1).all()
-
-
 def test_unknown_kinds_and_impossible_shares_are_refused() -> None:
     with pytest.raises(InputError, match="garbage is 'noise', but must be one of random, uniform"):
         GARBAGE.of("noise", real(), coins())
     with pytest.raises(InputError, match="garbage is 'noise', but must be shares"):
         Mix(garbage={"noise": 0.1})
-    with pytest.raises(InputError, match=r"garbage is 1\.5, but must be shares from 0 to 1"):
-        Mix(garbage={"random": 1.5})
     with pytest.raises(InputError, match=r"1\.2 together"):
         Mix(garbage={"random": 0.6, "swapped": 0.6})
     with pytest.raises(InputError, match="synthetic is 0"):

@@ -33,9 +33,8 @@ def test_other_plans_are_refused(words):
         plan_layers(words, 28)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_of_an_ssd_draft_only_the_first_two_layers_and_the_head_learn(tmp_path, tied):
-    target = make_target(9, tied)
+def test_of_an_ssd_draft_only_the_first_two_layers_and_the_head_learn(tmp_path):
+    target = make_target(9)
     draft = new_draft(target, *plan_layers("ssd", 9))
     before = {name: weight.clone() for name, weight in draft.state_dict().items()}
     assert torch.equal(before["lm_head.weight"], target.lm_head.weight)
@@ -47,7 +46,10 @@ def test_of_an_ssd_draft_only_the_first_two_layers_and_the_head_learn(tmp_path, 
 
 @pytest.mark.parametrize(("tied", "plan"), [(True, "pcg"), (True, "ssd"), (False, "pcg"), (False, "ssd")])
 def test_a_written_draft_comes_back_tied_as_it_was(tmp_path, tied, plan):
-    draft = new_draft(make_target(9, tied), *plan_layers(plan, 9))
+    target = make_target(9, tied)
+    target.config.tie_word_embeddings = True  # a config may be wrong
+    draft = new_draft(target, *plan_layers(plan, 9))
+    assert torch.equal(draft.lm_head.weight, target.lm_head.weight)
     with torch.no_grad():
         draft.lm_head.weight.add_(1.0)
     write_model(tmp_path, draft)
@@ -57,21 +59,11 @@ def test_a_written_draft_comes_back_tied_as_it_was(tmp_path, tied, plan):
     assert (again.lm_head.weight is again.get_input_embeddings().weight) == (tied and plan == "pcg")
 
 
-def test_a_target_whose_config_lies_about_its_head_keeps_the_head():
-    target = make_target(tied=False)
-    target.config.tie_word_embeddings = True
-    draft = new_draft(target, (0, 3))
-    assert torch.equal(draft.lm_head.weight, target.lm_head.weight)
-    assert torch.equal(draft.get_input_embeddings().weight, target.get_input_embeddings().weight)
-    assert not draft.config.tie_word_embeddings
-
-
-@pytest.mark.parametrize("plan", ["0,3", "pcg"])
-def test_a_draft_of_layers_learns_the_tokens_of_the_corpus(tmp_path, plan, monkeypatch):
+def test_a_draft_of_layers_learns_the_tokens_of_the_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr("pcg.training.draft.EVERY", 5)
     target = make_target()
     spoken = own_samples(tmp_path / "s", DecodingLlama(target, VOCABULARY), make_spoken(40), READER, 60, 1.0)
-    recipe = DraftRecipe(plan=plan, steps=20, budget=300, lr=1e-2)
+    recipe = DraftRecipe(plan="0,3", steps=20, budget=300, lr=1e-2)
     draft = recipe.new_draft(target, VOCABULARY)
     found = train_draft(tmp_path, draft, target, make_material(spoken), recipe, "cpu")
     rows = read_log(tmp_path / "draft.jsonl")

@@ -46,8 +46,7 @@ def test_unrolled_steps_are_those_of_the_loop(rank):
     model, checkpoint = random_model(target, rank), Checkpoint.of(target)
     spoken = same_voice(2)
     row = make_row(spoken, READER, CODES)
-    # A shorter row beside it, so that there is padding.
-    batch = collate([row, make_row([same_voice(2)[1]] * 2, READER, CODES)])
+    batch = collate([row, make_row([same_voice(2)[1]] * 2, READER, CODES)])  # with padding
     places = TapPlaces.of(batch)
     taps, _ = read_target(target, batch, model.shape.tapped_layers)
     with torch.no_grad():

@@ -47,7 +47,6 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
     ("text", "field"),
     [
         ("[]", "recipe"),
-        ("target_step: 3", "key of the recipe"),
         ("target: {wide: 3}", "key of the target"),
         ("target_steps: 0", "target_steps"),
         ("target: {width: 100, heads: 3}", "width"),
@@ -55,7 +54,6 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
         ("codec: {sample_rate: 24000}", "sample_rate"),
         ("temperature: 9", "temperature"),
         ("speakers: {}", "speakers"),
-        ("speakers: {anna: {shift: 2}}", "shift"),
         ("speakers: {anna: {teacher: flite}}", "teacher"),
         ("speakers: {", "recipe"),
     ],
@@ -71,7 +69,6 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path: Path, capsys: pytest
     for words, field in (
         (["train", "codec", *own, str(tmp_path / "none.yaml")], "recipe"),
         (["train", "publish", *own, str(written(tmp_path, OWN))], "out"),
-        (["train", "recogniser", *own, str(written(tmp_path, OWN))], "key of the recipe"),
         (["train", "detectors", *own, str(written(tmp_path, OWN))], "key of the recipe"),
     ):
         assert main(words) == 2

@@ -35,14 +35,6 @@ def test_a_row_learns_each_code_from_the_id_before_it():
     assert row.positions[-len(speech) :].tolist() == list(range(1, len(speech) + 1))
 
 
-def test_text_stands_where_it_will_probably_be_spoken():
-    prompt = READER.assemble([0, 1], torch.arange(6), [2, 3])
-    moments = prompt.positions[1:5]
-    assert (moments.diff() > 0).all()
-    assert moments[1] < len(torch.arange(6)) < moments[2]
-    assert prompt.next_position == 7
-
-
 def test_batches_come_back_the_same_and_cover_the_epoch():
     spoken = make_spoken(60)
     a, b = (TokenBatches(spoken, READER, CODES, 200, seed=3) for _ in range(2))
