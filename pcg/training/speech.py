@@ -20,26 +20,19 @@ from pcg.training.shards import Utterance, is_whole, read_corpus, read_shard, sh
 from pcg.training.teachers import SAMPLE_RATE, Speaker
 from pcg.training.tokens import Epochs
 
-HELD_OUT_VOICES = "held_out_voices"
-ESPEAK_SENTENCES, HELD_OUT_EACH = 10_000, 100
+ESPEAK_SENTENCES = 10_000
 CODEC_SHARE, HELD_OUT_CODEC_SHARE = 0.06, 0.25
 SHORTEST = SAMPLE_RATE // 4
 """Samples of a sentence that is learned from."""
 
 
 def make_voices(directory: Path, corpus: Path, seed: int, processes: int) -> None:
-    """Let espeak-ng speak sentences of the corpus, and its held-out variants held-out sentences; shards that exist are kept."""
-    jobs = []
-    for split, source, teacher, count in (
-        ("train", "train", "espeak", ESPEAK_SENTENCES),
-        (HELD_OUT_VOICES, "held_out_sentences", "espeak-held-out", HELD_OUT_EACH),
-    ):
-        texts = [utterance.text for utterance in read_corpus(corpus, source)]
-        sentences = random.Random(seed).sample(texts, min(count, len(texts)))
-        for index in range(0, len(sentences), SHARD_SIZE):
-            path = directory / split / "espeak" / f"{index // SHARD_SIZE:05d}.npy"
-            jobs.append(SpeakingJob(path, Speaker(teacher), sentences[index : index + SHARD_SIZE], seed + index))
-    speak_shards(jobs, processes)
+    """Let espeak-ng speak sentences of the corpus; shards that exist are kept."""
+    texts = [utterance.text for utterance in read_corpus(corpus)]
+    sentences = random.Random(seed).sample(texts, min(ESPEAK_SENTENCES, len(texts)))
+    parts = [sentences[first : first + SHARD_SIZE] for first in range(0, len(sentences), SHARD_SIZE)]
+    folder, speaker = directory / "train" / "espeak", Speaker("espeak")
+    speak_shards([SpeakingJob(folder / f"{i:05d}.npy", speaker, part, seed + i) for i, part in enumerate(parts)], processes)
 
 
 @torch.inference_mode()

@@ -118,20 +118,14 @@ class Espeak:
         return 0
 
 
-class HeldOutEspeak(Espeak):
-    """Variants of espeak-ng that no training hears."""
-
-    VARIANTS = ("f3", "Alicia", "edward", "klatt4")
-
-
-TEACHERS = {"hibari": Hibari, "joe": Joe, "espeak": Espeak, "espeak-held-out": HeldOutEspeak}
+TEACHERS = {"hibari": Hibari, "joe": Joe, "espeak": Espeak}
 
 
 @dataclass(frozen=True)
 class Speaker:
     """One voice of a corpus: a teacher, how far it is shifted, and how many hours it speaks."""
 
-    teacher: Literal["hibari", "joe", "espeak", "espeak-held-out"] = "hibari"
+    teacher: Literal["hibari", "joe", "espeak"] = "hibari"
     shift: Annotated[float, Field(ge=0.7, le=1.4)] = 1.0
     hours: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
