@@ -50,8 +50,7 @@ def tiny_voice_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pcg.models.weights import Vocabulary, layer_subset
     from pcg.text.prompt import PhonemeReader, Reference
     from pcg.text.reading import phonemise
-    from pcg.training.publish import write_voice
-    from pcg.training.target import Shape, new_target
+    from pcg.training.models import Shape, new_target, write_voice
 
     torch.manual_seed(0)
     config = CodecConfig(

@@ -19,7 +19,7 @@ from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Resolutio
 from pcg.spoof.segments import Garbage, Mix, Segments, held_out_figures
 from pcg.synthesis.voice import Voice
 from pcg.training.loop import agrees, generator, run, update
-from pcg.training.publish import write_card
+from pcg.training.models import write_card
 from pcg.training.samples import encode_corpus, own_samples, read_tokens
 
 HELD_OUT = "held_out_sentences"

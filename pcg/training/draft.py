@@ -32,9 +32,8 @@ from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
 from pcg.training.feature_draft import FeatureModel, unrolled_divergence
 from pcg.training.loop import agrees, learn, make_optimizers, run, with_fast_gradients
-from pcg.training.publish import write_model
+from pcg.training.models import read_target, speech_states, write_model
 from pcg.training.samples import own_samples, read_manifest, read_tokens
-from pcg.training.target import read_target, speech_states
 from pcg.training.tokens import Batch, TokenBatches, TokenizedUtterance, by_voice, lay_out, used_codes
 
 FEATURE = "feature"

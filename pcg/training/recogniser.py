@@ -29,9 +29,8 @@ from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training import loop, speech
-from pcg.training.publish import stages, write_card
+from pcg.training.models import Shape, new_llama, stages, write_card
 from pcg.training.shards import Utterance, shards
-from pcg.training.target import Shape, new_llama
 from pcg.training.tokens import IGNORED
 
 NAME = "embedded recogniser 2"

@@ -14,10 +14,9 @@ from torch.nn import functional as F
 
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.metrics.intelligibility import spoken_words
-from pcg.training.corpus import SHARD_SIZE, SpeakingJob, speak_shards
+from pcg.training.corpus import SAMPLE_RATE, SHARD_SIZE, Speaker, SpeakingJob, speak_shards
 from pcg.training.loop import generator
 from pcg.training.shards import Utterance, is_whole, read_corpus, read_shard, shards, spoken_utterance, write_shard
-from pcg.training.teachers import SAMPLE_RATE, Speaker
 from pcg.training.tokens import Epochs
 
 ESPEAK_SENTENCES = 10_000

@@ -32,13 +32,11 @@ from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training import loop
 from pcg.training.codec import train_sound, train_tokens
-from pcg.training.corpus import HELD_OUT, corpus_hours, make_corpus
+from pcg.training.corpus import HELD_OUT, SAMPLE_RATE, SPEAKERS, Speaker, corpus_hours, make_corpus, speak
 from pcg.training.draft import FEATURE, DraftRecipe, Material, draw_pairs, train_draft
 from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
-from pcg.training.publish import stages, write_card, write_voice
+from pcg.training.models import Shape, new_target, read_target, stages, start_from_digits, write_card, write_voice
 from pcg.training.samples import encode_corpus, read_tokens
-from pcg.training.target import Shape, new_target, read_target, start_from_digits
-from pcg.training.teachers import SAMPLE_RATE, SPEAKERS, Speaker, speak
 from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance, make_reader, used_codes
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from pcg.metrics.intelligibility import read_sentences
-from pcg.training.corpus import make_corpus
+from pcg.training.corpus import SPEAKERS, Speaker, load_teacher, make_corpus, speak
 from pcg.training.sentences import build_pool, held_out_words, is_held_out, plain
 from pcg.training.shards import read_corpus
-from pcg.training.teachers import SPEAKERS, Speaker, load_teacher, speak
 
 
 def test_held_out_words_are_rare_and_always_the_same():

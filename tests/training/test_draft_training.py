@@ -8,7 +8,7 @@ from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import load_llama
 from pcg.training.draft import DraftRecipe, draw_pairs, new_draft, plan_layers, train_draft
-from pcg.training.publish import write_model
+from pcg.training.models import write_model
 from pcg.training.samples import own_samples
 from pcg.training.tokens import TokenizedUtterance
 

@@ -25,7 +25,7 @@ from pcg.sampling import Plain
 from pcg.text.prompt import Prompt
 from pcg.training.draft import DraftRecipe, train_draft
 from pcg.training.feature_draft import FeatureModel, TapPlaces, divergence, low_rank
-from pcg.training.target import read_target
+from pcg.training.models import read_target
 from pcg.training.tokens import collate, make_row
 
 

@@ -5,7 +5,7 @@ import torch
 from tiny_target import VOCABULARY, batch_of, make_spoken, make_target, same_voice
 
 from pcg.training.feature_draft import FeatureModel
-from pcg.training.target import speech_states
+from pcg.training.models import speech_states
 from pcg.training.tokens import IGNORED
 from pcg.training.voice import JointLoss, misheard
 

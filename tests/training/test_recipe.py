@@ -17,9 +17,9 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader
 from pcg.text.reading import phonemise
+from pcg.training.corpus import Speaker
+from pcg.training.models import Shape
 from pcg.training.shards import spoken_utterance, write_shard
-from pcg.training.target import Shape
-from pcg.training.teachers import Speaker
 from pcg.training.voice import VoiceRecipe, train
 
 TINY = VoiceRecipe(

@@ -10,8 +10,8 @@ from pcg.codec.embedded import CodecConfig
 from pcg.errors import InputError
 from pcg.experiments.grids import read_grid
 from pcg.places import PROJECT
-from pcg.training.target import Shape
-from pcg.training.teachers import Speaker
+from pcg.training.corpus import Speaker
+from pcg.training.models import Shape
 from pcg.training.voice import VoiceRecipe
 
 OWN = """

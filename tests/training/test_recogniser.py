@@ -12,6 +12,7 @@ from pcg.asr.embedded import load_recogniser
 from pcg.asr.network import BLANK, CLASSES, EncoderConfig, LogMel, Subwords, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.files import LIST
+from pcg.training.corpus import SAMPLE_RATE
 from pcg.training.recogniser import (
     ReaderShape,
     RecogniserRecipe,
@@ -23,7 +24,6 @@ from pcg.training.recogniser import (
 )
 from pcg.training.shards import Utterance, spoken_utterance, write_shard
 from pcg.training.speech import Disturbances, SpeechBatches, disturb, read_spoken
-from pcg.training.teachers import SAMPLE_RATE
 
 ENCODER = EncoderConfig(layers=2, width=16, heads=2, feed_forward=32, kernel=5)
 READER = ReaderShape(subwords=40, layers=2, width=32, heads=2, feed_forward=48)

@@ -7,7 +7,7 @@ from pcg.errors import InputError
 from pcg.models.weights import Vocabulary
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PhonemeReader, Reference
-from pcg.training.target import Shape, new_target, speech_states
+from pcg.training.models import Shape, new_target, speech_states
 from pcg.training.tokens import IGNORED, TokenBatches, TokenizedUtterance, make_row
 
 READER = PhonemeReader(tuple("abcdef"), (1.0, 2.0, 1.0, 2.0, 1.0, 3.0))

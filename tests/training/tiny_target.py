@@ -8,7 +8,7 @@ from pcg.models.weights import Vocabulary
 from pcg.settings import Settings
 from pcg.text.prompt import PhonemeReader
 from pcg.training.draft import Material, Trial, draw_pairs
-from pcg.training.target import Shape, new_target
+from pcg.training.models import Shape, new_target
 from pcg.training.tokens import TokenizedUtterance, collate, make_row
 
 READER = PhonemeReader(tuple("helo.j"), (2.0,) * 6)
