@@ -15,8 +15,7 @@ from explorers.shared.controls import PRIVATE, pcm, queued_beside
 from explorers.shared.readout import message_html, percent
 from explorers.shared.terms import term_html
 from pcg.asr.embedded import Recogniser
-from pcg.asr.listening import Recognition, listen
-from pcg.asr.self_speculative import PRESETS, Thresholds, Transcript
+from pcg.asr.self_speculative import PRESETS, Recognition, Thresholds, Transcript, listen
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
 from pcg.metrics.intelligibility import comparable

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from pcg.asr.embedded import EMBEDDED, Recogniser, load_recogniser
-from pcg.asr.listening import listen_to_all
-from pcg.asr.self_speculative import PRESETS, Way
+from pcg.asr.self_speculative import PRESETS, Way, listen_to_all
 from pcg.asr.word_search import Lexicon, load_lexicon
 from pcg.errors import AssetError, InputError, PCGError, counted, first_line
 from pcg.metrics.intelligibility import Judge, word_errors

@@ -300,7 +300,7 @@ def transcribe(
     """Write down what recordings say, by self-speculative decoding."""
     from pcg.asr.embedded import EMBEDDED, load_recogniser
     from pcg.asr.judges import way_of
-    from pcg.asr.listening import listen_to_file
+    from pcg.asr.self_speculative import listen_to_file
 
     way = way_of(mode)
     for each in file:

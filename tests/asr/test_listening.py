@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import Recogniser
-from pcg.asr.listening import CUT_SECONDS, cut, listen, listen_to_file
-from pcg.asr.self_speculative import PRESETS
+from pcg.asr.self_speculative import CUT_SECONDS, PRESETS, cut, listen, listen_to_file
 from pcg.errors import InputError
 from pcg.metrics.quality import for_judges
 

@@ -5,8 +5,7 @@ import pytest
 
 from pcg.asr.embedded import EMBEDDED, load_recogniser
 from pcg.asr.judges import way_of
-from pcg.asr.listening import listen_to_all
-from pcg.asr.self_speculative import PRESETS, transcribe
+from pcg.asr.self_speculative import PRESETS, listen_to_all, transcribe
 from pcg.metrics.intelligibility import pooled, word_errors
 from pcg.synthesis.voice import load_voice
 

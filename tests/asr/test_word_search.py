@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from pcg.asr.embedded import Recogniser
-from pcg.asr.listening import listen_to_all
 from pcg.asr.network import BLANK, CLASSES, spell
-from pcg.asr.self_speculative import transcribe
+from pcg.asr.self_speculative import listen_to_all, transcribe
 from pcg.asr.word_search import Beam, Lexicon
 from pcg.errors import AssetError
 

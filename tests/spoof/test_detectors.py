@@ -20,8 +20,7 @@ from pcg.spoof.detectors import (
     load_detectors,
     save_detectors,
 )
-from pcg.spoof.segments import KINDS, Garbage, Mix, Segments, held_out_figures
-from pcg.training.detectors import DetectorRecipe, train_detector
+from pcg.training.detectors import KINDS, DetectorRecipe, Garbage, Mix, Segments, held_out_figures, train_detector
 
 CODES = 16
 TINY = DetectorConfig(CODES, width=16, heads=2, layers=1, feed_forward=32)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pcg.errors import InputError
 from pcg.spoof.detectors import M50
-from pcg.spoof.segments import KINDS, OWN, Garbage, Mix, Segments
+from pcg.training.detectors import KINDS, OWN, Garbage, Mix, Segments
 
 CODES, USED = 64, 48
 USAGE = torch.tensor(([400] + [10] * 5) * 8 + [0] * (CODES - USED))

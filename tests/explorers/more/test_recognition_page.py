@@ -22,8 +22,7 @@ from explorers.more.recognition import (
 )
 from explorers.session import Session
 from pcg.asr.embedded import Recogniser
-from pcg.asr.listening import Recognition, listen
-from pcg.asr.self_speculative import PRESETS, Thresholds
+from pcg.asr.self_speculative import PRESETS, Recognition, Thresholds, listen
 from pcg.metrics.intelligibility import comparable, word_errors
 from pcg.synthesis.synthesizer import Synthesizer
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
