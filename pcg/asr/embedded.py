@@ -210,9 +210,9 @@ def load_recogniser(folder: Path = EMBEDDED) -> Recogniser:
         )
         for part, module in (("encoder", encoder), ("projector", projector)):
             module.load_state_dict({k: t.float() for k, t in load_file(folder / part / "model.safetensors").items()})
+        subwords = Subwords.load(folder / "subwords.json")
     except Exception as error:
         raise AssetError(f"The recogniser in {folder} is missing or damaged ({first_line(error)}).") from error
-    subwords = Subwords.load(folder / "subwords.json")
     lm = read_checkpoint(folder / "lm", vocabulary_of(subwords))
     # A recogniser that was trained on is another judge.
     digest = hashlib.sha256()

@@ -10,8 +10,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcg.errors import AssetError
-
 # The characters of the CTC head: blank is 0, then space, apostrophe and a..z.
 BLANK = 0
 CHARACTERS = " '" + "abcdefghijklmnopqrstuvwxyz"
@@ -98,10 +96,7 @@ class Subwords:
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
-        try:
-            return cls(Tokenizer.from_str(path.read_text(encoding="utf-8")))
-        except Exception as error:
-            raise AssetError(f"The subwords {path} are missing or damaged ({type(error).__name__}).") from error
+        return cls(Tokenizer.from_str(path.read_text(encoding="utf-8")))
 
     def to_json(self) -> str:
         return self._tokenizer.to_str(pretty=True)

@@ -129,18 +129,12 @@ def read_tokens(folder: Path, reader: PromptReader, longest: int | None = None) 
         for utterance in read_shard(shard):
             if longest is None or len(utterance.values) <= longest:
                 with suppress(PCGError):
-                    symbols = _symbols(utterance.text, reader)
+                    known = isinstance(reader, PhonemeReader)
+                    read = (reader.read if known else reader.tokens_for)(utterance.text)
+                    symbols = read if known else []
                     codes = torch.from_numpy(utterance.values.astype(np.int64))
                     spoken.append(TokenizedUtterance(utterance.voice, utterance.text, symbols, codes))
     return spoken
-
-
-def _symbols(text: str, reader: PromptReader) -> list[int]:
-    """Return a PhonemeReader's symbols of `text`, of another reader none; raise PCGError where it cannot read the text."""
-    if isinstance(reader, PhonemeReader):
-        return reader.read(text)
-    reader.tokens_for(text)
-    return []
 
 
 SAMPLE_SHARD, SAMPLES_AT_ONCE = 256, 64

@@ -139,7 +139,7 @@ class VoiceTraining:
 
         train, checks = batches("train", self.seed), {split: batches(split, 0) for split in HELD_OUT}
         optimizers = loop.make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
-        losses = JointLoss(target, draft, self.vocabulary)
+        losses = joint_loss(target, draft, self.vocabulary)
         count = sum(p.numel() for p in target.parameters())
         print(f"target: {count} parameters, {train.per_epoch} batches an epoch", flush=True)
 
@@ -288,27 +288,23 @@ MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
 """So many rows hear up to this share of their codes wrongly, with true labels: a swapped code or a slip is forgiven."""
 
 
-@dataclass(frozen=True)
-class JointLoss:
-    """The loss of a batch, summed over its learned tokens: cross-entropy of the target plus DRAFT_SHARE of the draft's
+def joint_loss(target: LlamaForCausalLM, draft: FeatureModel, vocabulary: Vocabulary) -> loop.Losses:
+    """Return the loss of a batch, summed over its learned tokens: cross-entropy of the target plus DRAFT_SHARE of the draft's
     divergence over its unrolled steps."""
 
-    target: LlamaForCausalLM
-    draft: FeatureModel
-    vocabulary: Vocabulary
-
-    def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def losses(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         learned = batch.labels != IGNORED
-        head = self.target.get_output_embeddings().weight[self.vocabulary.model_ids().to(self.target.device)]
+        head = target.get_output_embeddings().weight[vocabulary.model_ids().to(target.device)]
         with torch.autocast(batch.ids.device.type, torch.bfloat16):
-            taps, last = read_target(self.target, batch, self.draft.shape.tapped_layers)
+            taps, last = read_target(target, batch, draft.shape.tapped_layers)
             logits = F.linear(last[learned], head).float()
         labels = batch.labels[learned]
         loss = F.cross_entropy(logits, labels, reduction="sum")
-        self.draft.embedding = unit(self.target.get_input_embeddings().weight.detach().float())
-        divergent, overlaps = unrolled_divergence(self.draft, batch, taps, last, head, KL, TV)
-        figures = {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()}
-        return loss + DRAFT_SHARE * divergent, figures | overlaps
+        draft.embedding = unit(target.get_input_embeddings().weight.detach().float())
+        divergent, overlaps = unrolled_divergence(draft, batch, taps, last, head, KL, TV)
+        return loss + DRAFT_SHARE * divergent, {"loss": loss.detach(), "top1": (logits.argmax(-1) == labels).sum()} | overlaps
+
+    return losses
 
 
 def misheard(batch: Batch, vocabulary: Vocabulary, rng: torch.Generator) -> Batch:

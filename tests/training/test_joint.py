@@ -7,7 +7,7 @@ from tiny_target import VOCABULARY, batch_of, make_spoken, make_target, same_voi
 from pcg.training.feature_draft import FeatureModel
 from pcg.training.models import speech_states
 from pcg.training.tokens import IGNORED
-from pcg.training.voice import JointLoss, misheard
+from pcg.training.voice import joint_loss, misheard
 
 
 @pytest.mark.parametrize("share", [0.3, 0.0])
@@ -18,7 +18,7 @@ def test_the_drafts_loss_goes_on_into_the_target(share, monkeypatch):
     with torch.no_grad():
         for weight in draft.parameters():
             weight.add_(0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
-    loss, found = JointLoss(target, draft, VOCABULARY)(batch)
+    loss, found = joint_loss(target, draft, VOCABULARY)(batch)
     with torch.autocast("cpu", torch.bfloat16):
         hidden, head, labels = speech_states(target, batch, VOCABULARY)
         logits = hidden @ head.T
