@@ -27,10 +27,6 @@ from pcg.text.prompt import Prompt, Reference
 
 TURNS, COMPARED_TURNS = 20, 84
 TEXT = TEXTS[0]
-PER_METHOD = (
-    *("tokens_per_second", "speedup", "bound", "bound_fraction", "acceptance_rate", "acceptance_of_tested"),
-    *("acceptance_by_position", "mean_acceptance_length"),
-)
 
 
 def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> dict[str, object]:
@@ -38,10 +34,8 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
     voice = synthesizer.voice
     if voice.draft is None:
         raise InputError("draft", "none", "one that drafts, as the bench measures drafting")
-    name = next(iter(voice.references))
+    name, device, size = next(iter(voice.references)), voice.target.device.type, voice.target.bytes_per_step
     synthesizer.warm_up()
-    device = voice.target.device.type
-    size = voice.target.bytes_per_step
     bandwidth = read_bandwidth(device, size)
     ceiling = bandwidth / size
     print(f"{device}, {torch.get_num_threads()} threads; reading so many bytes again and again: {bandwidth / 1e9:.1f} GB/s")
@@ -50,9 +44,9 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
     prompt = voice.reader.prompt(TEXT, voice.reference(name))
     costs = round_costs(voice, prompt, settings.temperature, sorted({*LOOKAHEADS, settings.lookahead}), TURNS * repeats)
     lookahead, fraction = settings.lookahead, 1e3 / costs.ar / ceiling
-    steps = {"ar": costs.ar, "draft": costs.draft[lookahead] / lookahead, "verify": costs.verify[lookahead]}
+    drafting, verify = costs.draft[lookahead] / lookahead, costs.verify[lookahead]
     print(f"AR step {costs.ar:.2f} ms: {1e3 / costs.ar:.0f} tokens/s, {fraction:.0%} of the ceiling")
-    print(f"in turns with it, draft step {steps['draft']:.2f} ms, pass of {lookahead + 1} tokens {steps['verify']:.2f} ms")
+    print(f"in turns with it, draft step {drafting:.2f} ms, pass of {lookahead + 1} tokens {verify:.2f} ms")
     for what, row in (("pass of v tokens", costs.pass_cost), ("round of L drafts", costs.round_cost)):
         print(f"{what} in AR steps: " + ", ".join(f"{n} {cost:.2f}" for n, cost in row.items()), flush=True)
 
@@ -80,16 +74,13 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
     return {
         "ar_vs_generate": round(min(theirs["generate"], theirs["generate_static"]) / theirs["ar"], 3),
         "ar_roofline_fraction": round(fraction, 4),
-        **{name: {method: row[name] for method, row in speeds.items()} for name in (*PER_METHOD, "expected")},
+        "methods": speeds,
         "pass_cost": rounded(costs.pass_cost, "v"),
         "draft_cost": round(costs.draft_cost(settings.lookahead), 4),
         "round_cost": rounded(costs.round_cost),
         "first_sound_seconds": round(sound, 4),
-        "generate_forced_tokens": TOKENS,
-        "generate_ms": {what: round(ms, 2) for what, ms in theirs.items()},
-        "step_ms": {name: round(ms, 4) for name, ms in steps.items()},
-        "read_gigabytes_per_second": round(bandwidth / 1e9, 2),
-        "megabytes_per_step": round(size / 1e6, 2),
+        "forced_tokens": TOKENS,
+        "forced_ms": {what: round(ms, 2) for what, ms in theirs.items()},
         "repeats": repeats,
         "lookahead": settings.lookahead,
         "draft": voice.draft_kind,

@@ -155,13 +155,9 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice") -> dict[str, 
                 tokens, rounds = tokens + sum(len(r.tokens) for r in steps), rounds + len(steps)
         speeds[name], calls[name] = tokens / (perf_counter() - begun), tokens / max(1, rounds)
     before, after = speeds["ar"], speeds["ar again"]
+    rows = {name: (round(speed, 1), round(calls[name], 3), over(speed, before, after)) for name, speed in speeds.items()}
     return {
-        name: {
-            "tokens_per_second": round(speed, 1),
-            "tokens_per_call": round(calls[name], 3),
-            "over_ar": over(speed, before, after),
-        }
-        for name, speed in speeds.items()
+        name: dict(zip(("tokens_per_second", "tokens_per_call", "over_ar"), row, strict=True)) for name, row in rows.items()
     }
 
 

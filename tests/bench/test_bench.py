@@ -36,15 +36,15 @@ def test_the_bench_prints_what_rounds_allow_beside_the_speed_of_takes(synthesize
         monkeypatch.setattr(f"pcg.bench.engine.{name}", value)
     figures = bench_engine(synthesizer, Settings(), repeats=1)
     lines = capsys.readouterr().out.splitlines()
-    assert figures["expected"]["ar"] is None
+    assert figures["methods"]["ar"]["expected"] is None
     assert figures["first_sound_seconds"] > 0
     assert any("for a forced length of 6 tokens" in line for line in lines)
     for method in METHODS[1:]:
-        length, expected = figures["mean_acceptance_length"][method], figures["expected"][method]
-        assert expected == pytest.approx(length / figures["round_cost"]["3"], rel=1e-3)
+        row = figures["methods"][method]
+        assert row["expected"] == pytest.approx(row["mean_acceptance_length"] / figures["round_cost"]["3"], rel=1e-3)
         (line,) = (line for line in lines if line.startswith(f"{method}: "))
-        assert f"E/R {expected:.2f}x, bound {figures['bound'][method]:.2f}x" in line
-        assert f"{figures['acceptance_of_tested'][method]:.0%} of tested tokens" in line
+        assert f"E/R {row['expected']:.2f}x, bound {row['bound']:.2f}x" in line
+        assert f"{row['acceptance_of_tested']:.0%} of tested tokens" in line
     assert json.loads(json.dumps(figures)) == figures
 
 
