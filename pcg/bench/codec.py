@@ -1,7 +1,5 @@
-"""A codec on a recording: words after the round trip, and the distance of a stream from the decode at once.
-
-This checks weights that the test suite cannot hold: a checkpoint that loads without an error may still be wrong.
-"""
+"""A codec on a recording: words after the round trip, and the distance of a stream from the decode at once. A checkpoint that
+loads without an error may still be wrong."""
 
 from pathlib import Path
 

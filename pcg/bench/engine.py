@@ -1,8 +1,5 @@
-"""The engine against its ceiling, against transformers, and against its own bound.
-
-Speeds of methods are of a sentence that is spoken to the end of speech. Only the comparison with transformers has a forced
-length, as it counts positions otherwise than the voice learned.
-"""
+"""The engine against its ceiling, against transformers (with a forced length, as it counts positions otherwise than the voice
+learned), and against its own bound, in sentences that are spoken to the end."""
 
 import random
 from dataclasses import replace

@@ -155,10 +155,11 @@ def embedded_figures(device: str, folder: Path = ASSETS / "voice") -> dict[str, 
                 tokens, rounds = tokens + sum(len(r.tokens) for r in steps), rounds + len(steps)
         speeds[name], calls[name] = tokens / (perf_counter() - begun), tokens / max(1, rounds)
     before, after = speeds["ar"], speeds["ar again"]
-    rows = {name: (round(speed, 1), round(calls[name], 3), over(speed, before, after)) for name, speed in speeds.items()}
-    return {
-        name: dict(zip(("tokens_per_second", "tokens_per_call", "over_ar"), row, strict=True)) for name, row in rows.items()
-    }
+    figures = {}
+    for name, speed in speeds.items():
+        figures[name] = {"tokens_per_second": round(speed, 1), "tokens_per_call": round(calls[name], 3)}
+        figures[name]["over_ar"] = over(speed, before, after)
+    return figures
 
 
 def batch_figures(name: str, device: str) -> dict[str, object]:

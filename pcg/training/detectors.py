@@ -1,8 +1,6 @@
 """Spoof detectors of a voice: real codes of the corpus against its own samples and garbage (MSpoofTTS sections 2.2 and 3.2).
 
-Detectors that learn from real speech and a model's own samples alone, as in MSpoofTTS (section 3.1), learn how likely codes are
-to that model, and call everything real that is less likely than speech. Garbage, made of real segments, is unlikely and
-synthetic, so a detector that has it among its negatives cannot judge by likelihood alone.
+Without garbage, as in the paper, they learn how likely codes are to the voice, and call real what is less likely than speech.
 """
 
 import random
@@ -55,11 +53,9 @@ class Garbage:
     def of(self, kind: str, segments: Tensor, generator: Generator) -> Tensor:
         """Make garbage of a kind, one of `KINDS`, of real `segments [N, span]`.
 
-        "random" codes are drawn by the corpus's usage: no single code gives them away, only how codes follow each other. With
-        all used codes alike ("uniform") rare ones do, but to detectors of likely codes nothing is more real.
-
-        "swapped": of `CANDIDATES` codes, drawn by usage, each code becomes any of that half whose cosine similarity to it is
-        lower. That is the opposite of PCG's swap (PCG section 4). A rank needs no threshold, which would depend on the voice.
+        "random" codes are drawn by the corpus's usage: no single code gives them away, only how codes follow each other;
+        "uniform" ones from all used codes alike. "swapped": of `CANDIDATES` codes, drawn by usage, each code becomes any of the
+        half whose cosine similarity to it is lower, the opposite of PCG's swap (PCG section 4).
         """
         if kind == "random":
             return self._drawn(segments, self.usage, generator)

@@ -1,7 +1,5 @@
-"""Drafts for any target, made of its layers or reading its states: the recipe, what they learn from, how they are tried.
-
-A run keeps what it resumes from in `training/` inside the draft's folder.
-"""
+"""Drafts for any target, made of its layers or reading its states: the recipe, what they learn from, how they are tried. A run
+keeps what it resumes from in `training/` inside the draft's folder."""
 
 import random
 from collections.abc import Sequence

@@ -1,6 +1,5 @@
-"""A feature draft that learns: `pcg.models.feature_draft` as a module, begun with its target's last layer and unrolled: the
-first step reads the target's hidden states, and each further one the draft's own states of the step before, at every position
-at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
+"""A feature draft that learns: `pcg.models.feature_draft` as a module, begun with its target's last layer and unrolled, at
+every position at once (EAGLE-3: Li et al., arXiv 2503.01840, section 3.2).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,5 @@
-"""Sentences for the corpus: prose, dictionary examples and definitions, everyday templates, and short texts.
-
-Capitals and punctuation stay, because the G2P reads them. A hash decides whether a sentence is held out; a held-out word has to
-be rare besides, so another prose or seed has other ones.
-"""
+"""Sentences for the corpus: prose, dictionary examples and definitions, everyday templates, and short texts. Capitals and
+punctuation stay, because the G2P reads them. A hash decides whether a sentence or a rare word is held out."""
 
 import hashlib
 import random

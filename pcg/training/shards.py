@@ -1,7 +1,5 @@
-"""Utterances in shards: `NAME.npy` (samples or speech codes, back to back) and `NAME.json` (voice, text, length of each).
-
-The index is written last, so a shard that has one is whole, and a killed run resumes at the first that lacks it.
-"""
+"""Utterances in shards: `NAME.npy` (samples or speech codes, back to back) and `NAME.json` (voice, text, length of each), which
+is written last: a shard that has one is whole, and a killed run resumes at the first that lacks it."""
 
 import json
 from collections.abc import Sequence

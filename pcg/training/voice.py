@@ -1,9 +1,7 @@
 """The training of the embedded voice: its recipe, and its stages in order, each of which resumes where it was stopped.
 
-In stage `target` target and draft learn together. The target learns the next speech code by cross-entropy. The draft learns to
-agree with it over its unrolled steps, and that gradient reaches the target through the layers that the draft reads (multi-token
-prediction, as in DeepSeek-V3, arXiv 2412.19437, section 2.2), so that the target says early what its draft has to know. The
-target's probabilities are no part of the draft's gradient.
+In stage `target` target and draft learn together: the draft learns to agree with the target over its unrolled steps, and that
+gradient reaches the target through the layers that the draft reads (multi-token prediction: DeepSeek-V3, arXiv 2412.19437).
 """
 
 from collections import Counter
