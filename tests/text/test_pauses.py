@@ -30,7 +30,7 @@ def test_what_only_looks_like_a_pause_is_one_sentence(mark):
     assert len(str(caught.value)) < 150
 
 
-@pytest.mark.parametrize("text", ["He took a pause: 1 minute.", "A [long] pause.", "[pauses: 3] Hello.", "(pause:1) Hello."])
+@pytest.mark.parametrize("text", ["He took a pause: 1 minute.", "[pauses: 3] Hello."])
 def test_the_word_is_still_a_word(text):
     assert check_text(text) == text
     assert "pause" in normalise(text)

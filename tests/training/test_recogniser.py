@@ -9,7 +9,7 @@ import torch
 from tiny_target import read_log
 
 from pcg.asr.embedded import load_recogniser
-from pcg.asr.network import BLANK, CLASSES, EncoderConfig, LogMel, Subwords, spell
+from pcg.asr.network import BLANK, CLASSES, EncoderConfig, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.files import LIST
 from pcg.training.corpus import SAMPLE_RATE
@@ -17,8 +17,6 @@ from pcg.training.recogniser import (
     ReaderShape,
     RecogniserRecipe,
     ctc_loss,
-    loss_of_reading,
-    new_parts,
     train_parts,
     train_recogniser,
 )
@@ -60,27 +58,20 @@ def test_batches_depend_on_the_seed_alone_and_fit(sentences: list[Utterance]) ->
     assert one.batch(one.per_epoch).texts != other.batch(other.per_epoch).texts
 
 
-def test_disturbances_keep_speech_finite_and_in_its_place() -> None:
-    always = Disturbances(channel=1.0, noise=1.0)
-    rng = torch.Generator().manual_seed(0)
-    samples, lengths = 0.1 * torch.randn(4, 9000, generator=rng), torch.tensor([9000, 8000, 100, 4000])
-    samples *= torch.arange(9000) < lengths[:, None]
-    disturbed = disturb(samples.clone(), lengths, always, rng)
-    assert disturbed.isfinite().all()
-    assert not (disturbed * (torch.arange(9000) >= lengths[:, None])).any()
-    assert (disturbed - samples)[0].abs().max() > 0.01
-
-
-def test_noise_has_the_ratio_that_was_drawn() -> None:
-    only = Disturbances(channel=0, noise=1.0, snr=(10.0, 10.0))
+def test_noise_has_the_ratio_that_was_drawn_and_stays_within_the_speech() -> None:
     samples = 0.1 * torch.randn(3, 16_000, generator=torch.Generator().manual_seed(1))
-    lengths = torch.full((3,), 16_000)
-    noisy = disturb(samples, lengths, only, torch.Generator().manual_seed(2))
+    lengths = torch.tensor([16_000, 16_000, 9000])
+    samples *= torch.arange(16_000) < lengths[:, None]
+    noisy = disturb(samples, lengths, Disturbances(channel=0, noise=1.0, snr=(10.0, 10.0)), torch.Generator().manual_seed(2))
+    assert not noisy[2, 9000:].any()
     # The gain at the end is unknown: the part of the result that is the speech tells it.
     gain = (noisy * samples).sum(1, keepdim=True) / samples.square().sum(1, keepdim=True)
     noise = noisy - gain * samples
     decibels = 10 * ((gain * samples).square().mean(1) / noise.square().mean(1)).log10()
-    assert torch.allclose(decibels, torch.full((3,), 10.0), atol=0.5)
+    assert torch.allclose(decibels[:2], torch.full((2,), 10.0), atol=0.5)
+    filtered = disturb(samples, lengths, Disturbances(channel=1.0, noise=0.0), torch.Generator().manual_seed(3))
+    assert filtered.isfinite().all()
+    assert (filtered - samples).abs().max() > 0.01
 
 
 def test_ctc_loss_is_that_of_the_alignments() -> None:
@@ -126,13 +117,3 @@ def test_the_recipe_goes_from_a_corpus_to_a_recogniser_that_loads(tmp_path: Path
     assert len(transcribe(recogniser, [torch.zeros(8000)], PRESETS["ar"])) == 1
     train_recogniser(*asked)
     assert len(read_log(tmp_path / "work" / "recogniser.jsonl")) == 1, "a second run finds all done"
-
-
-def test_reading_sends_no_gradient_to_the_encoder(sentences: list[Utterance]) -> None:
-    subwords = Subwords.learn((sentence.text for sentence in sentences), READER.subwords)
-    parts = new_parts(RECIPE, subwords, 0)
-    batch = SpeechBatches(sentences, 20.0, 0).batch(0)
-    encoded = parts["encoder"](*LogMel()(batch.samples, batch.lengths))
-    loss_of_reading(parts, subwords, encoded, batch.texts).backward()
-    assert all(p.grad is None for p in parts["encoder"].parameters())
-    assert all(p.grad is not None for p in parts["projector"].parameters())

@@ -5,7 +5,7 @@ import torch
 
 from pcg.errors import InputError
 from pcg.models.weights import Vocabulary
-from pcg.text import llasa, neutts
+from pcg.text import llasa
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training.models import Shape, new_target, speech_states
 from pcg.training.tokens import IGNORED, TokenBatches, TokenizedUtterance, make_row
@@ -56,11 +56,9 @@ def test_padding_does_not_change_what_is_learned():
     torch.testing.assert_close(speech_states(model, wider, VOCABULARY)[0], together, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("which", ["llasa_folder", pytest.param("neutts_folder", marks=pytest.mark.slow)])
-def test_what_was_said_needs_no_guess_of_its_length(which, request):
+def test_what_was_said_needs_no_guess_of_its_length(llasa_folder):
     """Where a reference is slow, the guess finds no room for what follows; in training, what follows is there."""
-    folder = request.getfixturevalue(which)
-    reader = (neutts if which == "neutts_folder" else llasa).load_reader(folder, 65_536)
+    reader = llasa.load_reader(llasa_folder, 65_536)
     slow = TokenizedUtterance("a", "chapter one.", [], torch.arange(700))
     rest = TokenizedUtterance("a", "the wind rose, the windows shook, and all the lamps went out.", [], torch.arange(250))
     with pytest.raises(InputError, match="at most 2048"):
