@@ -145,7 +145,7 @@ def test_a_recording_speaks_and_its_words_are_recognised(speaker: Speaker, synth
     rate = synthesizer.voice.codec.sample_rate
     path = tmp_path / "voice.wav"
     write_wav(path, 0.2 * np.sin(np.arange(3 * rate) * 0.05).astype(np.float32), rate)
-    request = replace(REQUEST, recording=str(path), consent=True, method="sd")
+    request = replace(REQUEST, text="yes", recording=str(path), consent=True, method="sd")
     heard = replace(speaker, transcribe=lambda samples: "hello")
     shown = last(generate(heard, request, Session())).cards["sd"]
     assert shown.reference.text == "hello"
@@ -295,7 +295,7 @@ def test_what_to_expect_of_a_shared_take_is_said_as_text(stored: Stored, synthes
 
 
 def test_the_example_is_recorded_and_read_back(synthesizer: Synthesizer, tmp_path: Path) -> None:
-    write_example(tmp_path, synthesizer, TEXT, "two", SETTINGS, 1, FakeJudges(), ["hello"], ["yes"])
+    write_example(tmp_path, synthesizer, "fox", "two", SETTINGS, 1, FakeJudges(), ["hello"], ["yes"])
     example = read_example(tmp_path)
     assert example.idea["versions"][0]["name"] == "as decoded"
     assert example.idea["versions"][0]["share"] == 0

@@ -72,6 +72,12 @@ def test_a_phone_shows_the_lanes_first_and_the_knobs_in_a_low_sheet(page: Page) 
 
 
 def test_a_visitor_generates_and_what_was_written_comes_back_as_text(page: Page, complaints: list[str]) -> None:
+    length = page.locator("#text-length")
+    for text, told in (("<b>🎈", "4 of"), ("word " * 300, "1,499 of 5,000 characters, about 100 s of speech."),
+                       ("word " * 1_100, "5,499 of 5,000 characters: too long.")):  # fmt: skip
+        page.fill("#text textarea", text)
+        expect(length).to_contain_text(told)
+        expect(page.locator("#text textarea")).to_have_value(text)
     attack = "Hello, ${window.hacked=1} is this <img src=x onerror='window.hacked=1'> yes?"
     page.fill("#text textarea", attack)
     expect(page.locator(".stage-status")).to_contain_text("press Generate")

@@ -33,7 +33,7 @@ from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.hostile import MARKUP, assert_words_stay_words
 from tests.explorers.served import serve
 
-LINES = ["The quick brown fox, ${window.hacked = 1}.", "Hello, is <b>this</b> one sentence? yes!"]
+LINES = ["yes ${hacked = 1}", "<b>fox</b>"]
 KNOBS = {"theta": 0.3, "lookahead": 3, "beta": 0.3, "temperature": 0.6, "seed": 5}
 ASKED = ListeningRequest(design="ab", compared=["AR", "PCG"], trials=2, voice="two", **KNOBS)
 RATED = ASKED.with_(design="rating", compared=["PCG", "AR", "SD"])
@@ -52,9 +52,9 @@ def prepared(synthesizer: Synthesizer, request: ListeningRequest) -> BlindTest:
     return last
 
 
-@pytest.fixture(scope="module")
-def blind_test(synthesizer: Synthesizer) -> BlindTest:
-    return prepared(synthesizer, ASKED)
+def drawn(request: ListeningRequest) -> BlindTest:
+    """A test without takes."""
+    return BlindTest(request.plan(2), (MARKUP, MARKUP), request.voice, request.systems(), ())
 
 
 def voted(test: BlindTest, answer: object = "A") -> BlindTest:
@@ -115,7 +115,8 @@ def test_the_sounds_of_a_trial_are_the_takes_equally_loud_and_long(synthesizer: 
     assert np.abs(hidden.astype(int) - heard["R"]).max() <= 3
 
 
-def test_each_vote_counts_once_and_is_written_down(blind_test: BlindTest, tmp_path: Path) -> None:
+def test_each_vote_counts_once_and_is_written_down(tmp_path: Path) -> None:
+    blind_test = drawn(ASKED)
     once = vote(blind_test, 1, "tie", [1, 1])
     refusals = {
         "trial is 1, but must be 2": (once, 1, "A", [1, 1]),
@@ -132,17 +133,16 @@ def test_each_vote_counts_once_and_is_written_down(blind_test: BlindTest, tmp_pa
     assert "seed" not in record["systems"]["PCG"]["settings"]
 
 
-def test_the_result_tells_small_numbers_and_stays_words(blind_test: BlindTest, synthesizer: Synthesizer) -> None:
-    page = result_html(voted(blind_test))
+def test_the_result_tells_small_numbers_and_stays_words() -> None:
+    page = result_html(voted(drawn(ASKED)))
     assert "n too small: 2 votes" in page
     assert "A: " in page
-    rating = result_html(voted(prepared(synthesizer, RATED), [10, 20, 30, 5]))
+    assert_words_stay_words(page)
+    rating = result_html(voted(drawn(RATED), [10, 20, 30, 5]))
     assert "PCG less AR" in rating
     assert "10 · 20 · 30 · 5" in rating
     assert "(n too small)" in rating  # and no interval of two trials
-    compared = result_html(voted(prepared(synthesizer, ASKED.with_(design="cmos")), [2]))
-    assert "PCG over AR" in compared
-    assert_words_stay_words(result_html(voted(replace(blind_test, texts=(MARKUP, MARKUP)))))
+    assert "PCG over AR" in result_html(voted(drawn(ASKED.with_(design="cmos")), [2]))
 
 
 def test_bad_requests_are_refused_in_one_sentence(synthesizer: Synthesizer) -> None:
