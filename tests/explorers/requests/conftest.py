@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 from pcg.places import PROJECT
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 420
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = started(tiny_voice_folder, tmp_path_factory.mktemp("temporary"))
+    server = started(tmp_path_factory.mktemp("temporary"), "--model", str(tiny_voice_folder))
     time.sleep(5)  # the warm-up
     yield server
     server.process.send_signal(signal.SIGTERM)
@@ -53,13 +53,21 @@ def server(tiny_voice_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     assert [path for path in server.temporary.rglob("*") if path.is_file()] == []
 
 
-def started(voice: Path, temporary: Path) -> Server:
-    """The page, as soon as it answers."""
+def started(
+    temporary: Path,
+    *options: str,
+    python: str = sys.executable,
+    folder: Path = PROJECT,
+    variables: Mapping[str, str] = os.environ,
+) -> Server:
+    """The page of `folder`, as soon as it answers; what it prints stands in a file beside `temporary`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "app.py", "--port", str(port), "--model", str(voice)]
-    process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL)
+    own = {"TMPDIR": str(temporary), "GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
+    with temporary.with_suffix(".log").open("wb") as log:
+        command = [Path(python).absolute(), "app.py", *options]
+        process = subprocess.Popen(command, cwd=folder, env={**variables, **own}, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
     patience = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -67,6 +75,6 @@ def started(voice: Path, temporary: Path) -> Server:
             httpx.get(address, timeout=10)
             return Server(process, address, temporary)
         except httpx.TransportError:
-            assert process.poll() is None
+            assert process.poll() is None, temporary.with_suffix(".log").read_text()[-2000:]
             assert time.monotonic() < patience
             time.sleep(0.5)

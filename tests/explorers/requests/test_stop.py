@@ -20,7 +20,8 @@ def test_a_page_that_is_stopped_while_it_speaks_ends_in_order_and_leaves_nothing
     how: signal.Signals, tiny_voice_folder: Path, tmp_path: Path
 ) -> None:
     for seconds in range(1, ROUNDS + 1):
-        server = started(tiny_voice_folder, tmp_path)
+        (tmp_path / "temporary").mkdir(exist_ok=True)
+        server = started(tmp_path / "temporary", "--model", str(tiny_voice_folder))
         text = "hello, is this one sentence? yes! " * 140
         try:
             job = Client(server.address, verbose=False).submit(text=text, recording=None, api_name="/generate")
@@ -30,4 +31,4 @@ def test_a_page_that_is_stopped_while_it_speaks_ends_in_order_and_leaves_nothing
             assert server.process.wait(PATIENCE_SECONDS) in (0, 130)
         finally:
             server.process.kill()
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        assert [path for path in server.temporary.rglob("*") if path.is_file()] == []

@@ -3,14 +3,10 @@
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -24,8 +20,7 @@ from pcg.models.hub import NAMES
 from pcg.places import PROJECT
 from pcg.serving.staging import CPU_WHEELS, main, read_requirements, stage_space
 from pcg.settings import METHODS
-
-PATIENCE_SECONDS = 420
+from tests.explorers.requests.conftest import PATIENCE_SECONDS, started
 
 
 @pytest.fixture(scope="module")
@@ -118,35 +113,15 @@ def test_an_unknown_model_is_one_sentence(tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def served(space: Path, tmp_path: Path) -> Iterator[str]:
     """`python app.py` as a Space starts it: no options, its own folder, a Space's variables and no one else's packages."""
-    folder = Path(os.environ.get("SPACE", space)).resolve()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "OMP_NUM_THREADS")}
-    variables = kept | {"GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port), "SYSTEM": "spaces"}
-    python, log = os.environ.get("SPACE_PYTHON", sys.executable), tmp_path / "log.txt"
-    with log.open("wb") as out:
-        page = subprocess.Popen(
-            [Path(python).absolute(), "app.py"], cwd=folder, env=variables, stdout=out, stderr=subprocess.STDOUT
-        )
-        try:
-            yield _answering(f"http://127.0.0.1:{port}", page, log)
-        finally:
-            page.terminate()
-            page.wait(30)
-    assert "Traceback" not in log.read_text()
-
-
-def _answering(address: str, page: subprocess.Popen, log: Path) -> str:
-    until = monotonic() + PATIENCE_SECONDS
-    while monotonic() < until and page.poll() is None:
-        try:
-            with urlopen(address, timeout=5) as answer:
-                assert answer.status == 200
-                return address
-        except (URLError, TimeoutError):
-            sleep(0.5)
-    raise AssertionError(f"the page never came: {log.read_text()[-2000:]}")
+    folder, temporary = Path(os.environ.get("SPACE", space)).resolve(), tmp_path / "temporary"
+    temporary.mkdir()
+    variables = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "OMP_NUM_THREADS")} | {"SYSTEM": "spaces"}
+    python = os.environ.get("SPACE_PYTHON", sys.executable)
+    server = started(temporary, python=python, folder=folder, variables=variables)
+    yield server.address
+    server.process.terminate()
+    server.process.wait(30)
+    assert "Traceback" not in temporary.with_suffix(".log").read_text()
 
 
 @pytest.mark.slow
