@@ -111,6 +111,11 @@ def test_a_knob_generates_its_method_again_beside_ar_and_an_emptied_field_gets_i
     expect(lane(page, "pcg", "strong")).to_contain_text("× AR")
     page.locator('[data-part="history"]').click()
     expect(page.locator('[data-part="takes"] li').first).to_contain_text("theta 0.31")
+    page.click("#dice")
+    expect(page.locator("#seed input")).not_to_have_value("7")
+    idle(page)
+    seed = page.locator("#seed input").input_value()
+    expect(page.locator('[data-part="takes"] li').first).to_contain_text(f"seed {seed}")
 
 
 def test_an_error_says_what_to_do_and_what_was_heard_before_stop_is_kept(page: Page) -> None:
