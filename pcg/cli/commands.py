@@ -188,21 +188,20 @@ def compare(
     voice, reference = find_speaker(options, synthesizer)
     synthesizer.warm_up()
     rows = compare_methods(synthesizer, text, settings, voice, repeat, reference)
-    print_table(
-        [
-            {
-                "method": method,
-                "tokens/s": f"{row['tokens_per_second']:.1f}",
-                "speed-up": f"{row['speedup']:.2f}x",
-                "bound": "-" if row["bound"] is None else f"{row['bound']:.2f}x",
-                **accepted_in_columns(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"]),
-                "length": f"{row['mean_acceptance_length']:.2f}",
-                "RTF": "-" if row["rtf"] is None else f"{row['rtf']:.3f}",
-                "audio s": f"{row['audio_seconds']:.2f}",
-            }
-            for method, row in rows.items()
-        ]
-    )
+    cells = [
+        {
+            "method": method,
+            "tokens/s": f"{row['tokens_per_second']:.1f}",
+            "speed-up": f"{row['speedup']:.2f}x",
+            "bound": "-" if row["bound"] is None else f"{row['bound']:.2f}x",
+            **accepted_in_columns(row["acceptance_rate"], row["acceptance_of_tested"], row["acceptance_by_position"]),
+            "length": f"{row['mean_acceptance_length']:.2f}",
+            "RTF": "-" if row["rtf"] is None else f"{row['rtf']:.3f}",
+            "audio s": f"{row['audio_seconds']:.2f}",
+        }
+        for method, row in rows.items()
+    ]
+    print_table(cells)
     if options.json:
         asked = {"text": text, "seed": settings.seed, "repeat": repeat, "threads": torch.get_num_threads()}
         print(json.dumps(asked | {"takes": rows}))
@@ -302,22 +301,22 @@ def transcribe(
     from pcg.asr.judges import way_of
     from pcg.asr.self_speculative import listen_to_file
 
-    way = way_of(mode)
+    way, rows = way_of(mode), []
     for each in file:
         if not each.is_file():
             raise InputError("audio file", str(each), "a file that is there")
-    loaded, rows = load_recogniser(recogniser or EMBEDDED), []
+    loaded = load_recogniser(recogniser or EMBEDDED)
     for each in file:
         begun = perf_counter()
         heard = listen_to_file(loaded, each, way)
-        rtfx = heard.seconds / (perf_counter() - begun)
+        rtfx = round(heard.seconds / (perf_counter() - begun), 2)
         parts = [
             {"start": round(start, 3), "text": part.text, "stage": part.stage, "accepted": part.accepted_text}
             for start, part in zip(heard.starts, heard.parts, strict=True)
         ]
         stage = max((part.stage for part in heard.parts), key=STAGES.index, default="ctc")
-        row = {"file": str(each), "text": heard.text, "stage": stage, "rtfx": round(rtfx, 2), "judge": loaded.name}
-        rows.append({**row, "parts": parts})
+        facts = {"file": str(each), "text": heard.text, "stage": stage, "rtfx": rtfx, "judge": loaded.name, "parts": parts}
+        rows.append(facts)
         print(f"{each}: {heard.text or 'no words were understood'}")
     if options.json:
         print(json.dumps(rows[0] if len(rows) == 1 else rows))
@@ -413,27 +412,29 @@ def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=",
 
 
 def _tokens(options: SimpleNamespace) -> None:
-    from pcg.training.loop import check_device
     from pcg.training.samples import prepare_tokens
 
     if options.speech is None or not options.speech.is_dir():
         raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
-    if options.tokens is None:
-        raise InputError("tokens", None, "the folder that the codes go to")
-    check_device(options.device)
-    utterances, left_out = prepare_tokens(options.speech, options.codec, options.tokens, options.device)
+    tokens = _given(options, "tokens", "the folder that the codes go to")
+    utterances, left_out = prepare_tokens(options.speech, options.codec, tokens, options.device)
     print(f"tokens: {counted(utterances, 'utterance')}; {counted(left_out, 'recording')} left out")
 
 
 def _draft(options: SimpleNamespace) -> None:
     from pcg.training.draft import DraftRecipe, train_for
+
+    tokens, out = _given(options, "tokens", "a folder of stage tokens"), _given(options, "out", "the folder of the draft")
+    given = {name: getattr(options, name) for name in ("plan", "steps", "longest", "seed")}
+    accepted = train_for(DraftRecipe.read(options.recipe, **given), options.target, tokens, out, options.device)
+    print(f"draft: {out}; accepted of what it drafts: {', '.join(f'{k} {v:.3f}' for k, v in accepted.items())}")
+
+
+def _given(options: SimpleNamespace, name: str, what: str) -> Path:
+    """Check the device, and return an option that this stage needs."""
     from pcg.training.loop import check_device
 
-    if options.tokens is None:
-        raise InputError("tokens", None, "a folder that `pcg train tokens` wrote")
-    if options.out is None:
-        raise InputError("out", None, "the folder that the draft goes to")
     check_device(options.device)
-    given = {name: getattr(options, name) for name in ("plan", "steps", "longest", "seed")}
-    accepted = train_for(DraftRecipe.read(options.recipe, **given), options.target, options.tokens, options.out, options.device)
-    print(f"draft: {options.out}; accepted of what it drafts: {', '.join(f'{k} {v:.3f}' for k, v in accepted.items())}")
+    if (value := getattr(options, name)) is None:
+        raise InputError(name, None, what)
+    return value

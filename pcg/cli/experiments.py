@@ -46,12 +46,8 @@ def add(app: typer.Typer) -> None:
     for name, command in {"run": run_grids, "traces": record_traces, "list": list_grids}.items():
         experiment.command(name)(command)
     app.add_typer(experiment, name="experiment")
-    for command in (swap, report, replay):
+    for command in (swap, report, replay, listeners):
         app.command()(command)
-    tests = typer.Typer(help="Records of the blind listening test.", rich_markup_mode=None)
-    tests.command("summarise")(summarise_listeners)
-    tests.callback()(lambda: None)
-    app.add_typer(tests, name="listening-test")
 
 
 @with_options(CHOICES, JUDGING, MODEL, FOLDER, WORKERS)
@@ -181,34 +177,30 @@ def replay(
     recorded = Traces.read(traces or SHIPPED)
     neighbours = lru_cache(maxsize=1)(recorded.neighbours)
     rows = {name: recorded.replay(named_rule(name, neighbours)) for name in rule}
-    rows |= {f"{method}, as it ran": recorded.recorded(method) for method in recorded.methods}
     print("| rule | rounds | tokens a call | accepted of drafted | of tested | by position |\n|---|---|---|---|---|---|")
-    for name, row in rows.items():
+    for name, row in (rows | {f"{method}, as it ran": recorded.recorded(method) for method in recorded.methods}).items():
         at = " ".join(f"{100 * a / max(1, t):.0f}" for a, t in zip(row.accepted_at, row.tested_at, strict=True))
         rates = f"{100 * row.acceptance_rate:.1f} % | {100 * row.acceptance_of_tested:.1f} %"
         print(f"| {name} | {row.rounds} | {row.acceptance_length:.2f} | {rates} | {at} |")
-    for name in rule if by else ():
-        codec = load_codec(EMBEDDED / "codec") if by == "sound" else None
-        parts = (f"{part}: {100 * share:.0f} % of {count:,}" for part, count, share in rows[name].by(by, codec))
+    codec = load_codec(EMBEDDED / "codec") if by == "sound" else None
+    for name, row in rows.items() if by else ():
+        parts = (f"{part}: {100 * share:.0f} % of {count:,}" for part, count, share in row.by(by, codec))
         print(f"{name}, accepted of tested by {by}: {', '.join(parts)}")
 
 
-def summarise_listeners(
-    files: Annotated[list[Path], typer.Argument(help="records that the page exported as JSON")],
-) -> None:
-    """Print preferences and mean scores with intervals over listeners; JSON last."""
+def listeners(file: Annotated[list[Path], typer.Argument(help="records that the page exported as JSON")]) -> None:
+    """Print preferences and mean scores of listening tests with intervals over listeners; JSON last."""
     from pcg.experiments.listening_tests import pool, read_listener
 
-    pooled = pool([read_listener(file) for file in files])
+    pooled = pool([read_listener(each) for each in file])
     for each in pooled:
         left_out = f", {counted(each.left_out, 'listener')} left out who missed the reference" if each.left_out else ""
         print(f"{each.kind}: {counted(each.listeners, 'listener')}, {counted(each.trials, 'trial')}{left_out}")
         for name, share in each.shares.items():
             print(f"  {name}: {share.value:.2f} [{share.low:.2f}, {share.high:.2f}]")
-        if each.p is not None:
-            print(f"  sign test over listeners: p = {each.p:.3g}")
-        if each.agreement is not None:
-            print(f"  agreement of listeners (Krippendorff's alpha): {each.agreement:.2f}")
+        for title, figure in {"sign test, p": each.p, "agreement (Krippendorff's alpha)": each.agreement}.items():
+            if figure is not None:
+                print(f"  {title}: {figure:.3g}")
     print(json.dumps([asdict(each) for each in pooled]))
 
 

@@ -119,10 +119,9 @@ class Result:
     to the reference voice, for a swap to the utterance before it. tested, accepted_at: drafted tokens tested and accepted by
     position of the lookahead. trials: of thinning. mel_distance: mean absolute difference in dB to the utterance before the
     swap; swapped: share of tokens replaced. Times are in seconds, for a swap those of the take before it: `decoding` is the
-    loop alone, `wall` all work from text to audio. computed: tokens that the target read, pruned beams included. spoof: mean
-    of 1 - P(real), None where no detector fits or the utterance is too short. also_heard: by the further judges. nats:
-    -log of the probability of the tokens under the target, None where it did not speak, after a swap, and at the length limit.
-    distillmos: None where its packages are not installed.
+    loop alone, `wall` all work from text to audio. also_heard: by the further judges. nats: -log of the probability of the
+    tokens under the target, None where it did not speak, after a swap, and at the length limit. distillmos: None where its
+    packages are not installed.
     """
 
     tokens: tuple[int, ...]
@@ -143,8 +142,6 @@ class Result:
     audio_seconds: float
     decoding_seconds: float
     wall_seconds: float
-    computed: int | None = None
-    spoof: float | None = None
     also_heard: tuple[JudgeTranscript, ...] = ()
     nats: float | None = None
     distillmos: float | None = None

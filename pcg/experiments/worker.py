@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,7 +34,6 @@ from pcg.models.hub import add_content, codec_folder, is_from_hub, model_folder
 from pcg.rules import Rule, named_rule
 from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
-from pcg.spoof.detectors import M50, STEP, Detectors
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice
 from pcg.take import Round, Take
@@ -121,7 +120,6 @@ class Worker:
         with _threads():
             voice = load_voice(spec.model, spec.device, spec.draft, spec.precision)
             self._target = Synthesizer(voice, spec.cache)
-            self._detectors = self._target.decoder.detectors
             self._words = {name: load_judge(name, spec.device) for name in spec.judges}
             self._speaker = Resemblyzer()
             self._mos = DNSMOS() if spec.dnsmos else None
@@ -139,8 +137,6 @@ class Worker:
             self.judges["DNSMOS"] = f"{self._mos.name}; less than nine seconds repeated to fill one window"
         if self._distilled:
             self.judges["DistillMOS"] = self._distilled.name
-        if self._detectors:
-            self.judges["Spoof"] = judge_name(self._detectors)
         kept = {self._method: METHODS_KEPT, self._reference: METHODS_KEPT, self._reference_speaker: METHODS_KEPT}
         for call, count in (kept | {self._take: TAKES_KEPT, self._before_swap: TAKES_KEPT}).items():
             setattr(self, call.__name__, lru_cache(count)(call))
@@ -184,8 +180,6 @@ class Worker:
                 audio_seconds=len(audio) / rate,
                 decoding_seconds=1e-3 * take.decoding_ms,
                 wall_seconds=take.wall_seconds,
-                computed=round(take.computed_per_token * len(take.tokens)),
-                spoof=spoof(self._detectors, tokens) if self._detectors else None,
                 also_heard=tuple(others),
                 nats=round(surprisal(self._target, take, self._reference(said)), 2) if likely else None,
             )
@@ -224,7 +218,7 @@ class Worker:
         voice = self._target.voice
         if not voice.draft_speaks_alone:
             raise InputError("draft", voice.draft_kind, "a model where the draft speaks alone")
-        return Synthesizer(replace(voice, target=voice.draft), self.spec.cache, detectors=self._detectors)
+        return Synthesizer(replace(voice, target=voice.draft), self.spec.cache)
 
     def _reference(self, said: Utterance) -> Reference:
         voice = self._target.voice
@@ -269,24 +263,6 @@ def _plain(unit: Unit) -> Unit:
     return replace(unit, condition=replace(unit.condition, name="", swap=None))
 
 
-def judge_name(detectors: Detectors) -> str:
-    """Return the name of the spoof judge with a digest of its weights."""
-    digest = hashlib.sha256()
-    for name, tensor in detectors.by_name[M50.name].state_dict().items():
-        digest.update(name.encode() + tensor.float().cpu().numpy().tobytes())
-    return f"1 - P(real) by {M50.name} of the detectors {detectors.name} ({digest.hexdigest()[:8]})"
-
-
-def spoof(detectors: Detectors, tokens: Sequence[int]) -> float | None:
-    """Return the mean of 1 - P(real) by M50 over windows of 50 tokens, one every 5; None for fewer tokens."""
-    last = len(tokens) - M50.span
-    if last < 0:
-        return None
-    codes = torch.tensor(tokens, dtype=torch.int64)
-    windows = torch.stack([codes[start : start + M50.span] for start in (*range(0, last, STEP), last)])
-    return float(1 - detectors.real(M50, windows).mean())
-
-
 def recorded_take(unit: Unit, codec: Codec) -> Take:
     """Return the recording of the unit's text as a take without times, for the model "codec" through the codec."""
     said, tokens = unit.utterance, ()
@@ -305,32 +281,26 @@ def recorded_take(unit: Unit, codec: Codec) -> Take:
 
 def context(device: str, precision: str, threads: int, workers: int, judges: Mapping[str, str]) -> dict[str, object]:
     """Return the machine, versions, threads, workers, judges and date of a record; no names of hosts or users."""
-    return _machine(device) | {
-        "precision": precision,
-        "threads": threads,
-        "workers": workers,
-        "judges": dict(judges),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    made = {"precision": precision, "threads": threads, "workers": workers, "judges": dict(judges)}
+    return _machine(device) | made | {"date": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 @cache
 def _machine(device: str) -> dict[str, object]:
-    # On Linux `platform` knows only the processor's architecture. Of several sockets the first one counts.
+    # On Linux `platform` knows only the processor's architecture.
     table = Path("/proc/cpuinfo")
-    lines = table.read_text(encoding="utf-8", errors="replace").splitlines() if table.is_file() else []
-    facts = {key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in reversed(lines)) if mark}
+    lines = table.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines() if table.is_file() else []
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     kind = [f"{word} {facts[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in facts]
     name = facts.get("model name") or platform.processor() or platform.machine() or sys.platform
     # Times of different CPU kernels are not compared.
     kernels = b"".join(file.read_bytes() for file in sorted(Path(kernel.__file__).parent.glob("*.py")))
+    versions = {"python": platform.python_version(), "torch": version("torch"), "transformers": version("transformers")}
     return {
         "processor": f"{name} ({', '.join(kind)})" if kind else name,
         "cores": os.cpu_count(),
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
-        "python": platform.python_version(),
-        "torch": version("torch"),
-        "transformers": version("transformers"),
+        **versions,
         "pcg": __version__,
         "kernel": hashlib.sha256(kernels).hexdigest()[:12],
         "format": FORMAT,

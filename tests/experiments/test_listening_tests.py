@@ -321,13 +321,13 @@ def test_other_files_are_refused_in_one_sentence(content: bytes, tmp_path: Path,
     (tmp_path / "other.json").write_bytes(content)
     with pytest.raises(InputError, match="a record of a listening test"):
         read_listener(tmp_path / "other.json")
-    assert main(["listening-test", "summarise", str(tmp_path / "other.json")]) == 2
+    assert main(["listeners", str(tmp_path / "other.json")]) == 2
     assert "other.json" in capsys.readouterr().err
 
 
 def test_the_command_prints_each_kind_and_json(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     files = [str(recorded(tmp_path, str(i), AB, ["PCG", "PCG", "AR"], seed=i)) for i in range(3)]
-    assert main(["listening-test", "summarise", *files]) == 0
+    assert main(["listeners", *files]) == 0
     *told, last = capsys.readouterr().out.splitlines()
     assert told[0] == "ab: 3 listeners, 9 trials"
     assert json.loads(last)[0]["shares"]["PCG"]["value"] == pytest.approx(0.6667, abs=1e-4)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from untrained_detectors import Even, untrained
 
 from pcg.analysis.audition import mel_distance
 from pcg.analysis.swap import Swap
@@ -19,7 +18,7 @@ from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
-from pcg.experiments.worker import Worker, WorkerSpec, spoof
+from pcg.experiments.worker import Worker, WorkerSpec
 from pcg.metrics.quality import Resemblyzer
 from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings
@@ -219,12 +218,3 @@ def test_every_named_rule_speaks_and_others_are_refused(synthesizer: Synthesizer
     for name in ("", "best", "membership", "membership:x", "membership:3:4", "typical:0.1", "ensemble:2"):
         with pytest.raises(InputError):
             named_rule(name, neighbours)
-
-
-def test_spoof_is_the_mean_over_windows_the_last_tokens_included() -> None:
-    even = untrained(Even)
-    assert spoof(even, [1] * 49) is None
-    assert spoof(even, [1] * 50) == pytest.approx(1.0)
-    assert spoof(even, [2] * 57) == pytest.approx(0.0)
-    # Windows begin at 0, 5 and 7; only the last of them holds all seven odd codes.
-    assert spoof(even, [2] * 50 + [1] * 7) == pytest.approx((0 + 5 / 50 + 7 / 50) / 3)
