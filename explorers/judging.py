@@ -8,33 +8,35 @@ import numpy as np
 from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Judge, word_errors
-from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, Sample, Similarity, for_judges
+from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, cosine, for_judges
 
 
 class Judges:
     """The judges of words, of speakers and of quality."""
 
-    def __init__(self, words: Judge, speaker: Similarity, quality: DNSMOS) -> None:
+    def __init__(self, words: Judge, speaker: Resemblyzer, quality: DNSMOS) -> None:
         self._words, self._speaker, self._quality = words, speaker, quality
 
     @classmethod
     def load(cls, judge: str = FIRST_JUDGE) -> "Judges":
         """Load the judge of words of that name, and the usual ones of speakers and quality."""
-        return cls(load_judge(judge), Similarity(Resemblyzer()), DNSMOS())
+        return cls(load_judge(judge), Resemblyzer(), DNSMOS())
 
     @property
     def names(self) -> dict[str, str]:
         """The name of the judge of each figure."""
-        words = f"{self._words.name}; {NORMALISED}"
-        return {"WER": words, "Speaker": f"{self._speaker.name} to the original", "DNSMOS": self._quality.name}
+        words, speaker = f"{self._words.name}; {NORMALISED}", f"cosine by {self._speaker.name} to the original"
+        return {"WER": words, "Speaker": speaker, "DNSMOS": self._quality.name}
 
-    def verdicts(self, samples: Sequence[Sample]) -> list[dict[str, float | str]]:
-        """The figures of each of `samples`, which have a text and a reference, and the words that were "heard" in it."""
-        sounds = [for_judges(sample.samples, sample.sample_rate) for sample in samples]
-        measured = self._words.transcribe(sounds, JUDGE_RATE), self._speaker.measure(samples), self._quality.measure(samples)
+    def verdicts(self, sounds: Sequence[np.ndarray], sample_rate: int, text: str) -> list[dict[str, float | str]]:
+        """Return the figures of each of `sounds [N]` of a text, and the words that were "heard" in it; speakers are compared
+        with the first sound."""
+        ready = [for_judges(sound, sample_rate) for sound in sounds]
+        speakers, heard = [self._speaker.embed(sound, JUDGE_RATE) for sound in ready], self._words.transcribe(ready, JUDGE_RATE)
         return [
-            {"heard": heard, "wer": word_errors(sample.text, heard).rate, "similarity": similarity, "dnsmos": dnsmos}
-            for sample, heard, similarity, dnsmos in zip(samples, *measured, strict=True)
+            {"heard": words, "wer": word_errors(text, words).rate, "similarity": cosine(speaker, speakers[0])}
+            | {"dnsmos": self._quality.score(sound, JUDGE_RATE)}
+            for sound, speaker, words in zip(ready, speakers, heard, strict=True)
         ]
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:

@@ -19,7 +19,6 @@ from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
 from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
 from pcg.errors import PCGError, counted
-from pcg.metrics.quality import Sample
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -100,9 +99,8 @@ def swap_test(
     take, speaker = shown.take, shown.speaker(synthesizer.voice.references)
     versions = versions_of(synthesizer, take, speaker, theta, similarity, seed)
     yield versions, {}
-    judges, first = load_judges(), versions[ORIGINAL].samples
-    samples = [Sample(version.samples, take.sample_rate, take.text, first) for version in versions.values()]
-    verdicts = zip(versions.items(), judges.verdicts(samples), strict=True)
+    judges, sounds = load_judges(), [version.samples for version in versions.values()]
+    verdicts = zip(versions.items(), judges.verdicts(sounds, take.sample_rate, take.text), strict=True)
     yield (
         {name: replace(version, figures={**version.figures, **figures}) for (name, version), figures in verdicts},
         judges.names,
@@ -164,7 +162,7 @@ def heard_html(name: str, version: Version, take: Take) -> str:
     """Write what was spoken, or the number of replaced tokens, and the recognised words, escaped."""
     swapped, what = version.swapped, f"By {take.settings.method.upper()}, voice {take.voice}: “{take.text}”"
     if name != ORIGINAL:
-        alone, count = len(swapped.tokens) - len(swapped.candidates), counted(len(swapped.tokens), "token")
+        alone, count = swapped.group_sizes.count(1), counted(len(swapped.tokens), "token")
         what = f"{len(swapped.positions)} of {count} replaced; {alone} stand alone in their group."
     heard = version.figures["heard"]
     said = "" if heard is None else f'<p class="swap-words">Heard: {f"<q>{escape(heard)}</q>" if heard else "nothing"}</p>'

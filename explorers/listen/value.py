@@ -144,7 +144,7 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
             values = [None if isnan(v) else round(v, 3) for v in detectors.curve(take.tokens, r).tolist()]
             curves.append({"name": r.name, "values": values})
     try:
-        rows = what_if(synthesizer, take, shown.reference).rows
+        rows = what_if(synthesizer, take, shown.reference)
     except InputError:  # a long text that was cut somewhere
         rows = {}
     mel, picture = log_mel_db(take.audio, take.sample_rate), None

@@ -23,7 +23,7 @@ SWAP_STREAM = 1
 
 @dataclass(frozen=True)
 class Swap:
-    """Replaces a `fraction` of the tokens of a finished utterance that are not alone in their group at `theta`.
+    """Replaces every token of a finished utterance that is not alone in its group at `theta`.
 
     replacement: "group", by another member, or "random", at the same places by any other code of the corpus (a control).
     """
@@ -31,7 +31,6 @@ class Swap:
     theta: float
     similarity: str = "cosine"
     replacement: str = "group"
-    fraction: float = 1.0
 
     def __post_init__(self) -> None:
         bounds("theta").check("theta", self.theta)
@@ -39,23 +38,19 @@ class Swap:
             raise InputError("similarity", self.similarity, "one of " + ", ".join(SIMILARITIES))
         if self.replacement not in REPLACEMENTS:
             raise InputError("replacement", self.replacement, "one of " + ", ".join(REPLACEMENTS))
-        if isinstance(self.fraction, bool) or not isinstance(self.fraction, int | float) or not 0 <= self.fraction <= 1:
-            raise InputError("fraction", self.fraction, "a number from 0 to 1")
         # An equal swap is written in one way, wherever it is used as a key.
         object.__setattr__(self, "theta", float(self.theta))
-        object.__setattr__(self, "fraction", float(self.fraction))
 
 
 @dataclass(frozen=True)
 class Swapped:
     """An utterance after a swap: its `tokens`, and the `positions`, ascending, at which one was replaced.
 
-    candidates: the positions, ascending, whose token has company. group_sizes: |G(t)| of every token before the swap.
+    group_sizes: |G(t)| of every token before the swap.
     """
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...] = field(repr=False)
-    candidates: tuple[int, ...] = field(repr=False)
     group_sizes: tuple[int, ...] = field(repr=False)
 
     @property
@@ -82,8 +77,7 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
 
     The group of a token t is the one around it, G(t); each other member is as likely as any. usable `[codes]`, bool: the codes
     that "random" draws from. Every token takes two coins from `generator`, whatever `swap` is, so equal generators give equal
-    places to both replacements, and a larger fraction keeps all that a smaller one replaced. Raises InputError for a token
-    that is no speech code, and where "random" has no other code to draw.
+    coins to both replacements. Raises InputError for a token that is no speech code, and where "random" has no other code.
     """
     import torch
 
@@ -92,19 +86,16 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
         raise InputError("token", strange[0], f"a speech code from 0 to {codes - 1}")
     spoken = torch.tensor(tokens, dtype=torch.int64)
     sizes = groups.sizes[groups.group_of_centre[spoken]]
-    candidates = (sizes > 1).nonzero()[:, 0]
-    places, draws = torch.rand(2, len(spoken), generator=generator, dtype=torch.float64)
-    first = places[candidates].argsort(stable=True)[: round(swap.fraction * len(candidates))]
-    positions = candidates[first].sort().values.tolist()
-    everything = usable.nonzero()[:, 0]
-    after = list(tokens)
+    # The first row of coins chose places, when a swap could leave some out: seeds keep their swaps.
+    _, draws = torch.rand(2, len(spoken), generator=generator, dtype=torch.float64)
+    positions, everything, after = (sizes > 1).nonzero()[:, 0].tolist(), usable.nonzero()[:, 0], list(tokens)
     for i in positions:
         pool = everything if swap.replacement == "random" else groups.members_of(int(groups.group_of_centre[tokens[i]]))
         others = pool[pool != tokens[i]]
         if not len(others):
             raise InputError("codes to draw from", len(pool), "at least one other than the token")
         after[i] = int(others[int(draws[i] * len(others))])
-    return Swapped(tuple(after), tuple(positions), tuple(candidates.tolist()), tuple(sizes.tolist()))
+    return Swapped(tuple(after), tuple(positions), tuple(sizes.tolist()))
 
 
 def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scale: str = "cosine") -> float:

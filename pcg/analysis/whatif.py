@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from pcg.decode.model_runner import ModelRunner
 from pcg.decode.runners import make_runners
@@ -63,18 +62,6 @@ class PathEstimate(NamedTuple):
 
     acceptance_rate: float | None
     mean_acceptance_length: float
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Estimates along one take: at its own settings, and by the name of a setting for other values of it.
-
-    rows: "theta" for PCG, "beta" for SSD, "lookahead" for the take's own method; a pair of value and estimate each. The rows of
-    another method than the take's use its path all the same. All of them verify token by token, at a fixed lookahead.
-    """
-
-    own: PathEstimate | None
-    rows: dict[str, list[tuple[float, PathEstimate]]]
 
 
 def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Path:
@@ -150,11 +137,12 @@ def what_if(
     thetas: Sequence[float] = THETAS,
     betas: Sequence[float] = BETAS,
     lookaheads: Sequence[int] = LOOKAHEADS,
-) -> WhatIf:
-    """Estimate other values of one setting, all else as in `take`.
+) -> dict[str, list[tuple[float, PathEstimate]]]:
+    """Estimate other values of one setting along a take, all else as in `take`; all verify token by token.
 
-    There is neither `own` nor a row of lookaheads for AR, which drafts nothing, for block verification, and where the number of
-    drafts varies. Raises as `follow`.
+    Returns:
+        By the name of a setting, values with their estimates: "theta" for PCG, "beta" for SSD, and "lookahead" for the take's
+        own method, which AR, which drafts nothing, and block verification have not. Raises as `follow`.
     """
     path, settings = follow(synthesizer, take, reference), take.settings
     floor = synthesizer.library.neighbours(settings.similarity).floor
@@ -167,11 +155,10 @@ def what_if(
         name: [(value, estimate(path, acceptance_of(synthesizer, path, other), settings.lookahead)) for value, other in others]
         for name, others in by_setting.items()
     }
-    if settings.method == "ar" or settings.verification != "token":
-        return WhatIf(None, rows)
-    acceptance = acceptance_of(synthesizer, path, settings)
-    rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in lookaheads]
-    return WhatIf(estimate(path, acceptance, settings.lookahead), rows)
+    if settings.method != "ar" and settings.verification == "token":
+        acceptance = acceptance_of(synthesizer, path, settings)
+        rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in lookaheads]
+    return rows
 
 
 def acceptance_of(synthesizer: Synthesizer, path: Path, settings: Settings) -> np.ndarray:
@@ -199,20 +186,15 @@ def _pieces(synthesizer: Synthesizer, take: Take, reference: Reference | None) -
 
 
 def _target_span(target: ModelRunner, tokens: list[int], settings: Settings) -> SampledSpan:
-    """The target's probabilities at each of `tokens` and behind the last, read in one pass behind its prompt."""
-    return sampled_spans([sampler_of(settings)], _logits(target, tokens)[None], [tokens])[0]
-
-
-def _logits(runner: ModelRunner, tokens: list[int]) -> Tensor:
-    """Logits at each of `tokens` and behind the last, `[T + 1, V]`."""
-    return runner.feed([0], [tokens], len(tokens) + 1)[0]
+    """Return the target's probabilities at each of `tokens` and behind the last, read in one pass behind its prompt."""
+    return sampled_spans([sampler_of(settings)], target.feed([0], [tokens], len(tokens) + 1), [tokens])[0]
 
 
 def _draft_probabilities(runner: ModelRunner, tokens: list[int], span: SampledSpan) -> np.ndarray:
     """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
     where nothing is proposed."""
     if isinstance(runner, ModelRunner):
-        logits = _logits(runner, tokens)
+        logits = runner.feed([0], [tokens], len(tokens) + 1)[0]
         states = span.states if span.warped else span.states * len(logits)
         return torch.stack([w.probs for w in warp_rows(states, logits)]).numpy()
     coin, sampler = torch.zeros(1), span.states[0]

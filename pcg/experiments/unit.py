@@ -25,6 +25,8 @@ _READ = {
 }
 # Part of a unit's identity where they are not the defaults: older units keep theirs.
 _LATER = ("sampler", "top_k", "top_p", "repetition_penalty", "hierarchical", "verification")
+# Older swaps could leave tokens out.
+_WHOLE = {"fraction": 1.0}
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Unit:
         fields = [
             [said.text, said.voice, said.reference, said.reference_text],
             {name: settings[name] for name in (*read, *changed)},
-            [condition.model, condition.rule, asdict(condition.swap) if condition.swap else None],
+            [condition.model, condition.rule, condition.swap and asdict(condition.swap) | _WHOLE],
             *([said.recording] if said.recording and condition.model in RECORDED else []),
         ]
         return hashlib.sha256(json.dumps([FORMAT, voice, fields], sort_keys=True).encode()).hexdigest()[:32]

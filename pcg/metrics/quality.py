@@ -6,9 +6,7 @@ By Resemblyzer two utterances of one voice have about .92, a male and a female v
 
 import sys
 import warnings
-from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from importlib.util import find_spec
 from io import StringIO
 from types import ModuleType
@@ -20,16 +18,6 @@ from pcg.errors import InputError, PCGError
 JUDGE_RATE = 16_000
 RATES = (4_000, 384_000)
 WORST_MOS = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """A sound `samples [N]` at `sample_rate` Hz, its `text`, and a `reference [M]` of its speaker at the same rate."""
-
-    samples: np.ndarray
-    sample_rate: int
-    text: str = ""
-    reference: np.ndarray | None = None
 
 
 def for_judges(samples: np.ndarray, sample_rate: int, wanted_rate: int = JUDGE_RATE) -> np.ndarray:
@@ -70,9 +58,6 @@ class DNSMOS:
         options.intra_op_num_threads = 1
         model = str(files("speechmos") / "dnsmos_models" / "sig_bak_ovr.onnx")
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-    def measure(self, batch: Sequence[Sample]) -> list[float]:
-        return [self.score(sample.samples, sample.sample_rate) for sample in batch]
 
     def score(self, samples: np.ndarray, sample_rate: int) -> float:
         """Return the mean over windows of nine seconds, a second apart; a short utterance is repeated to fill them.
@@ -144,22 +129,6 @@ class Resemblyzer:
         heard = for_judges(samples, sample_rate)
         voiced = preprocess_wav(heard, JUDGE_RATE) if np.any(heard) else heard[:0]
         return self._encoder.embed_utterance(voiced) if len(voiced) else np.zeros(256, np.float32)
-
-
-class Similarity:
-    """Cosine of a sample's embedding and its reference's, from -1 to 1; a reference of several samples is embedded once."""
-
-    def __init__(self, encoder: Resemblyzer) -> None:
-        self.name = f"cosine by {encoder.name}"
-        self._encoder = encoder
-
-    def measure(self, batch: Sequence[Sample]) -> list[float]:
-        speakers: dict[int, np.ndarray] = {}
-        for sample in batch:
-            if id(sample.reference) not in speakers:
-                speakers[id(sample.reference)] = self._encoder.embed(sample.reference, sample.sample_rate)
-        voices = [self._encoder.embed(sample.samples, sample.sample_rate) for sample in batch]
-        return [cosine(voice, speakers[id(sample.reference)]) for voice, sample in zip(voices, batch, strict=True)]
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:

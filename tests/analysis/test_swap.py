@@ -37,7 +37,7 @@ def test_every_candidate_and_nothing_else_becomes_another_member_of_its_own_grou
     tokens = [0, 5, 1, 2, 5, 3, 4, 0, 1]
     for seed in range(50):
         found = done(tokens, groups, seed)
-        assert found.positions == found.candidates == (0, 2, 3, 5, 6, 7, 8)
+        assert found.positions == (0, 2, 3, 5, 6, 7, 8)
         assert [found.tokens[i] for i in (1, 4)] == [5, 5]
         assert all(found.tokens[i] in SETS[tokens[i]] and found.tokens[i] != tokens[i] for i in found.positions)
     assert found.group_sizes == (2, 1, 4, 3, 1, 4, 2, 2, 4)
@@ -61,7 +61,7 @@ def test_the_other_member_is_drawn_uniformly(groups: Groups) -> None:
 
 def test_random_draws_any_other_usable_code_uniformly_at_the_same_places(groups: Groups) -> None:
     tokens = [1, 5, 3, 0] * 2000
-    inside, control = (done(tokens, groups, 5, replacement=r, fraction=0.6) for r in ("group", "random"))
+    inside, control = (done(tokens, groups, 5, replacement=r) for r in ("group", "random"))
     assert inside.positions == control.positions
     assert (inside.group_sizes, inside.share) == (control.group_sizes, control.share)
     ones = tuple(control.tokens[i] for i in control.positions if tokens[i] == 1)
@@ -70,20 +70,6 @@ def test_random_draws_any_other_usable_code_uniformly_at_the_same_places(groups:
     ones = tuple(inside.tokens[i] for i in inside.positions if tokens[i] == 1)
     assert chisquare(counts(ones, [0, 2, 3, 4])).pvalue < BOUND
     assert not set(control.tokens[i] for i in control.positions) & {5}
-
-
-def test_a_larger_fraction_keeps_what_a_smaller_one_replaced(groups: Groups) -> None:
-    tokens = [0, 1, 2, 3, 4, 5] * 20
-    everything = done(tokens, groups, 7)
-    before: set[int] = set()
-    for fraction in (0.0, 0.1, 0.25, 0.5, 0.9, 1.0):
-        found = done(tokens, groups, 7, fraction=fraction)
-        places = set(found.positions)
-        assert len(places) == round(fraction * len(found.candidates))
-        assert before <= places
-        assert all(found.tokens[i] == (everything.tokens[i] if i in places else t) for i, t in enumerate(tokens))
-        before = places
-    assert set(done(tokens, groups, 8, fraction=0.5).positions) != set(done(tokens, groups, 7, fraction=0.5).positions)
 
 
 @pytest.mark.parametrize("replacement", ["group", "random"])

@@ -90,7 +90,7 @@ def test_everything_that_is_heard_tells_units_apart() -> None:
     unit = Unit(SAID[0], PCG, 1)
     knobs = {"theta": 0.5, "lookahead": 4, "temperature": 0.7, "similarity": "mel", "method": "sd"}
     others = [replace(PCG, settings=PCG.settings.with_(**{name: value})) for name, value in knobs.items()]
-    others += [replace(PCG, rule="membership:50"), replace(PCG, swap=Swap(0.4)), replace(PCG, swap=Swap(0.4, fraction=0.5))]
+    others += [replace(PCG, rule="membership:50"), replace(PCG, swap=Swap(0.4))]
     # A rule of its own may read what the method does not.
     others += [Condition("", Settings("sd", theta=theta), rule="membership:50") for theta in (0.3, 0.4)]
     others += [Condition("", Settings("ar"), model=model) for model in ("target", "draft")]
@@ -102,7 +102,7 @@ def test_everything_that_is_heard_tells_units_apart() -> None:
 def test_records_survive_json() -> None:
     said = Utterance("hello", "me", "rare", "a.wav", "good day")
     result = Result((1, 2), "hi", (1, 2), (3, 9), 0.5, None, 3, 4, 2, (2, 1), (1, 1), 0, False, 0.0, None, 1.0, 2.0, 3.0)
-    for condition in (AR, replace(PCG, swap=Swap(0.4, "mel", "random", 0.5)), replace(PCG, rule="membership:50")):
+    for condition in (AR, replace(PCG, swap=Swap(0.4, replacement="random")), replace(PCG, rule="membership:50")):
         record = Record(Unit(said, condition, 7), result, {"workers": 1, "judges": {"WER": "one"}})
         assert Record.from_dict(json.loads(json.dumps(record.as_dict()))) == record
 

@@ -1,48 +1,27 @@
-"""Every metric through one interface: numbers for a batch."""
+"""Judges of sound and of speakers."""
 
 import sys
 
 import numpy as np
 import pytest
 
-from pcg.metrics.quality import DNSMOS, WORST_MOS, DistillMOS, Resemblyzer, Sample, Similarity, cosine
+from pcg.metrics.quality import DNSMOS, WORST_MOS, DistillMOS, Resemblyzer, cosine
 
 RATE = 16_000
 
 
-class Levels:
-    """A speaker encoder to which the two signs of a constant signal are opposite voices."""
-
-    name = "levels 1.0"
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def embed(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
-        self.count += 1
-        return np.array([np.sign(samples.mean()), 0.0])
-
-
-def constant(level: float) -> np.ndarray:
-    return np.full(100, level, np.float32)
-
-
-def test_similarity_is_a_cosine_and_embeds_a_reference_once() -> None:
-    ear, speaker = Levels(), constant(0.5)
-    batch = [Sample(constant(level), RATE, reference=speaker) for level in (0.2, -0.2, 0.0)]
-    assert Similarity(ear).measure(batch) == [1.0, -1.0, 0.0]
-    assert ear.count == 4
-
-
-def test_the_offline_metrics_have_names_and_numbers() -> None:
-    metrics = [DNSMOS(), Similarity(Resemblyzer())]
-    assert all(part in m.name for m, part in zip(metrics, ("speechmos 0", "resemblyzer 0"), strict=True))
+def test_the_offline_judges_have_names_and_numbers() -> None:
+    quality, ear = DNSMOS(), Resemblyzer()
+    assert all(part in judge.name for judge, part in ((quality, "speechmos 0"), (ear, "resemblyzer 0")))
     noise = np.random.default_rng(0).normal(0, 0.1, RATE).astype(np.float32)
-    batch = [Sample(s, RATE, reference=noise) for s in (np.zeros(RATE, np.float32), noise)]
-    quality, similarity = (metric.measure(batch) for metric in metrics)
-    assert quality[0] == WORST_MOS
-    assert quality[1] > 0
-    assert similarity == [0.0, pytest.approx(1.0, abs=1e-5)]
+    assert quality.score(np.zeros(RATE, np.float32), RATE) == WORST_MOS
+    assert quality.score(noise, RATE) > 0
+    voice = ear.embed(noise, RATE)
+    assert np.linalg.norm(voice) == pytest.approx(1.0, abs=1e-5)
+    for length in (0, 10, RATE):  # silence resembles nobody
+        silent = ear.embed(np.zeros(length, np.float32), RATE)
+        assert silent.shape == voice.shape
+        assert cosine(voice, silent) == 0.0
 
 
 @pytest.mark.slow
@@ -55,16 +34,6 @@ def test_mos_is_the_figure_of_its_own_package(monkeypatch: pytest.MonkeyPatch) -
     samples = samples.astype(np.float32)
     assert DNSMOS().score(samples, RATE) == pytest.approx(float(dnsmos.run(samples, RATE)["ovrl_mos"]), abs=1e-4)
     assert DNSMOS().score(np.zeros(0, np.float32), RATE) == WORST_MOS
-
-
-def test_silence_resembles_nobody() -> None:
-    judge = Resemblyzer()
-    voice = judge.embed(np.random.default_rng(0).normal(0, 0.1, RATE), RATE)
-    assert np.linalg.norm(voice) == pytest.approx(1.0, abs=1e-5)
-    for length in (0, 10, RATE):
-        silent = judge.embed(np.zeros(length, np.float32), RATE)
-        assert silent.shape == voice.shape
-        assert cosine(voice, silent) == 0.0
 
 
 @pytest.fixture
