@@ -42,15 +42,15 @@ THREADS: Options = {"threads": (int, None, "threads of torch [default: one a cor
 
 
 def _setting(name: str) -> tuple[Any, object, str]:
-    field = Settings.model_fields[name]
+    field, values = Settings.model_fields[name], Settings.allowed(name)
     if field.annotation is bool:
         return bool, False, field.description
-    values = Settings.allowed(name)
-    return str, None, f"{field.description} {values[0].upper()}{values[1:]} [default: {field.default}]"
+    kind = field.annotation if is_numeric(name) else str
+    return kind, None, f"{field.description} {values[0].upper()}{values[1:]} [default: {field.default}]"
 
 
 METHOD: Options = {"method": _setting("method")}
-SETTINGS: Options = {name: _setting(name) for name in Settings.model_fields if name != "method"}
+SETTINGS: Options = {name: _setting(name) for name in Settings.model_fields if name not in METHOD}
 SIMILARITY: Options = {"similarity": SETTINGS["similarity"]}
 
 
@@ -89,14 +89,8 @@ def with_options(*tables: Options) -> Callable[[Callable], Callable]:
 
 def read_settings(options: SimpleNamespace) -> Settings:
     """Return the settings that were given, the defaults for all others."""
-    given = {name: value for name in Settings.model_fields if (value := getattr(options, name, None)) is not None}
-    for name, value in given.items():
-        if is_numeric(name) and isinstance(value, str):
-            try:
-                given[name] = int(value) if Settings.model_fields[name].annotation is int else float(value)
-            except ValueError:
-                raise InputError(name, value, Settings.allowed(name)) from None
-    return Settings.from_dict(given)
+    given = {name: getattr(options, name, None) for name in Settings.model_fields}
+    return Settings.from_dict({name: value for name, value in given.items() if value is not None})
 
 
 def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":

@@ -8,10 +8,9 @@ come to others, so its figures are estimates.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,25 +53,19 @@ SCHEMA = pa.schema(
 )
 
 
-class JudgedRound(NamedTuple):
-    """The input of a rule in a round, and its verdict."""
-
-    drafted: Tensor
-    p: np.ndarray
-    q: np.ndarray
-    coins: Coins
-    verdict: Verdict
+JudgedRound = tuple[Tensor, np.ndarray, np.ndarray, Coins, Verdict]
+"""Drafted tokens, p, q and coins of a round, and its verdict."""
 
 
 class Recorder:
     """A rule that notes each round of another one."""
 
     def __init__(self, rule: Rule) -> None:
-        self.rule, self.rounds = rule, []
+        self.rule, self.rounds = rule, list[JudgedRound]()
 
     def __call__(self, drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
         verdict = self.rule(drafted, p, q, coins)
-        self.rounds.append(JudgedRound(drafted.clone(), as_array(p).copy(), as_array(q).copy(), coins, verdict))
+        self.rounds.append((drafted.clone(), as_array(p).copy(), as_array(q).copy(), coins, verdict))
         return verdict
 
 
@@ -126,26 +119,14 @@ def _likeliest(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Replay:
-    """The figures of a rule, as serving engines count them, over `rounds` with so many tokens `drafted` and `accepted`.
+    """The figures of a rule, as serving engines count them.
 
-    accepted_at, tested_at: tokens by position in the draft; all before a tested one had passed. tests: every test, with the
-    entropy of the target's distribution there in nats; empty for what is not replayed.
+    counts: drafted and accepted tokens of each round, `[R, 2]`. tests: every test, with the entropy of the target's
+    distribution there in nats; empty for what is not replayed.
     """
 
-    rounds: int
-    drafted: int
-    accepted: int
-    accepted_at: tuple[int, ...]
-    tested_at: tuple[int, ...]
-    tests: tuple[tuple[Test, float], ...] = field(default=(), compare=False, repr=False)
-
-    @classmethod
-    def of(cls, rounds: Sequence[tuple[int, int]], tests: Sequence[tuple[Test, float]] = ()) -> "Replay":
-        """Add up rounds of so many drafted and accepted tokens."""
-        longest = range(max((drafted for drafted, _ in rounds), default=0))
-        accepted_at = tuple(sum(accepted > i for _, accepted in rounds) for i in longest)
-        tested_at = tuple(sum(min(drafted, accepted + 1) > i for drafted, accepted in rounds) for i in longest)
-        return cls(len(rounds), sum(d for d, _ in rounds), sum(a for _, a in rounds), accepted_at, tested_at, tuple(tests))
+    counts: np.ndarray
+    tests: Sequence[tuple[Test, float]] = ()
 
     def by(self, kind: str, codec: Codec | None = None) -> list[tuple[str, int, float]]:
         """Return a name, the number of tests, and the share accepted, of each quarter of the tests by the "entropy" of the
@@ -164,18 +145,34 @@ class Replay:
         return [(f"{v[0]:.3g} to {v[-1]:.3g}", len(v), float(a.mean())) for v, a in quarters if len(v)]
 
     @property
+    def rounds(self) -> int:
+        return len(self.counts)
+
+    @property
+    def accepted_at(self) -> list[int]:
+        """Accepted tokens by position in the draft."""
+        return [int((self.counts[:, 1] > i).sum()) for i in range(self.counts[:, 0].max(initial=0))]
+
+    @property
+    def tested_at(self) -> list[int]:
+        """Tested tokens by position in the draft; all before a tested one had passed."""
+        tested = np.minimum(self.counts[:, 0], self.counts[:, 1] + 1)
+        return [int((tested > i).sum()) for i in range(self.counts[:, 0].max(initial=0))]
+
+    @property
     def acceptance_rate(self) -> float:
         """Accepted of drafted tokens."""
-        return self.accepted / max(1, self.drafted)
+        drafted, accepted = self.counts.sum(0)
+        return float(accepted / max(1, drafted))
 
     @property
     def acceptance_of_tested(self) -> float:
-        return self.accepted / max(1, sum(self.tested_at))
+        return sum(self.accepted_at) / max(1, sum(self.tested_at))
 
     @property
     def acceptance_length(self) -> float:
         """Tokens that a call of the target brings, its own one included."""
-        return 1 + self.accepted / max(1, self.rounds)
+        return 1 + sum(self.accepted_at) / max(1, self.rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,12 +221,12 @@ class Traces:
 
     def recorded(self, method: str) -> Replay:
         """Return the figures of a method as it ran."""
-        return Replay.of([(len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method)])
+        return Replay(np.array([(len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method)]))
 
     def replay(self, rule: Rule) -> Replay:
         """Judge every round of SD by `rule`, with the recorded coins."""
         others = Coins.draw(0, torch.Generator().manual_seed(0))
-        verdicts, tests = [], []
+        counts, tests = [], []
         for rows in self.rounds(FULL):
             tokens = [row["token"] for row in rows]
             p, q = (np.stack([self._dense(row, kind) for row in rows]) for kind in ("draft", "target"))
@@ -237,9 +234,9 @@ class Traces:
             after = np.concatenate([q, q[-1:]])  # the bonus token, which is of no interest here, comes from the last row
             coins = replace(others, accept=accept, group=group)
             verdict = rule(torch.tensor(tokens), torch.from_numpy(p), torch.from_numpy(after), coins)
-            verdicts.append((len(tokens), verdict.accepted))
+            counts.append((len(tokens), verdict.accepted))
             tests += zip(verdict.tests, map(entropy, q), strict=False)
-        return Replay.of(verdicts, tests)
+        return Replay(np.array(counts), tests)
 
     def _dense(self, row: Mapping[str, object], kind: str) -> np.ndarray:
         """Return a distribution `[V]` as far as it is known; the drafted token's probability is exact."""
