@@ -1,8 +1,5 @@
-"""The sound of a speech token, sustained and in its places within an utterance; and the distance of two sounds.
-
-One token lasts 40 ms in the embedded codec, too short to be judged by ear, and the codec looks further than that to both sides.
-So `alone` sustains it; `in_context` is where it is heard as a single token between others.
-"""
+"""The sound of a speech token, sustained, as one is too short to be judged by ear, and within an utterance; and the distance of
+two sounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -42,10 +39,8 @@ class Audition:
 
 
 def alone(codec: Codec, token: int, context: Tensor, repeats: int = REPEATS) -> Audition:
-    """Sustain `token` over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with.
-
-    The context gives the sound a speaker and a pitch; it is not heard, nor are the run-up and the run-out.
-    """
+    """Sustain `token` over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with; the
+    context, the run-up and the run-out are not heard."""
     _check(token, codec.codebook_size)
     run = torch.full((RUN_UP + repeats + RUN_OUT,), token, dtype=torch.int64)
     first = (len(context) + RUN_UP) * codec.hop
@@ -57,10 +52,7 @@ def in_context(
     synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, anchor: int, speaker: Reference, token: int | None = None
 ) -> Audition:
     """Decode the utterance `tokens [T]` with `token` (else the anchor) at every position where a member of G(anchor) stands.
-
-    Where no member occurs there are neither positions nor samples. A second token at the places of the same anchor makes an A/B
-    pair that differs in nothing else.
-    """
+    Where no member occurs there are neither positions nor samples."""
     spoken, codec = anchor if token is None else token, synthesizer.voice.codec
     for each in (anchor, spoken):
         _check(each, codec.codebook_size)
@@ -74,14 +66,14 @@ def in_context(
 
 
 def guarded(auditions: Sequence[Audition]) -> tuple[Audition, ...]:
-    """The same, with room below full scale: one gain, never above 1, for all of them, so that their levels still compare."""
+    """Leave room below full scale: one gain, never above 1, for all of them, so that their levels still compare."""
     peak = max((float(np.abs(a.samples).max(initial=0)) for a in auditions), default=0.0)
     gain = np.float32(FULL_PEAK / peak) if peak > FULL_PEAK else np.float32(1)
     return tuple(replace(a, samples=a.samples * gain) for a in auditions)
 
 
 def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """The log-mel picture `[F, BANDS]` of `samples [N]` in dB, a frame every 10 ms: magnitudes, floor at -80 dB."""
+    """Return the log-mel picture `[F, BANDS]` of `samples [N]` in dB, a frame every 10 ms: magnitudes, floor at -80 dB."""
     frame, window = (round(seconds * sample_rate) for seconds in (FRAME_SECONDS, WINDOW_SECONDS))
     if len(samples) < window:
         return np.zeros((0, BANDS), np.float32)
@@ -90,10 +82,7 @@ def log_mel_db(samples: np.ndarray, sample_rate: int) -> np.ndarray:
 
 
 def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
-    """The mean absolute difference of two sounds' log-mels over their common frames, in dB; 0 where they share no frame.
-
-    a and b are `[N]` and `[M]`, from the same moment on. Both have a floor: a pause in both adds nothing.
-    """
+    """Return the mean absolute difference in dB of the log-mels of two sounds over their common frames; 0 without any."""
     of_a, of_b = log_mel_db(a, sample_rate), log_mel_db(b, sample_rate)
     common = min(len(of_a), len(of_b))
     return float(np.abs(of_a[:common] - of_b[:common]).mean(dtype=np.float64)) if common else 0.0

@@ -65,12 +65,7 @@ class PathEstimate(NamedTuple):
 
 
 def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Path:
-    """Read the take's tokens again with both models, one pass each.
-
-    Args:
-        synthesizer: has the voice that spoke the take.
-        take: the take.
-        reference: what the take was spoken with, if not a known voice.
+    """Read the take's tokens again with both models, one pass each. reference: what it was spoken with, if not a known voice.
 
     Raises:
         InputError: for a long text of which a piece was cut at the length limit, as nothing tells where it ended; for a take
@@ -94,17 +89,14 @@ def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = N
 
 
 def tolerant_acceptance(path: Path, beta: float = 0.0) -> np.ndarray:
-    """P(accept) at every position `[T]` under SSD (Eq. 5): sum_x p min(1, min(1, q / p) + beta); at beta = 0, SD's."""
+    """Return P(accept) at every position `[T]` under SSD (Eq. 5): sum_x p min(1, min(1, q / p) + beta); at beta = 0, SD's."""
     passing = np.minimum(path.p, np.minimum(path.p, path.q) + beta * path.p)
     return passing.sum(1, dtype=np.float64).clip(max=1)
 
 
 def coarse_acceptance(path: Path, groups: Groups) -> np.ndarray:
-    """P(accept) at every position `[T]` under PCG, which is sum_K min(P_c(K), Q_c(K)).
-
-    Taken as the mean of min(1, Q_c / P_c) over `DRAWS` evenly spaced draws of a token from p and of its label: a group's mass
-    costs its members only, all groups' masses would cost a hundred times as much.
-    """
+    """Return P(accept) at every position `[T]` under PCG, sum_K min(P_c(K), Q_c(K)), as the mean of min(1, Q_c / P_c) over
+    `DRAWS` evenly spaced draws of a token from p and of its label: all groups' masses would cost a hundred times as much."""
     chances = np.empty(len(path.p))
     for t, (p, q, tokens) in enumerate(zip(path.p, path.q, path.drawn.tolist(), strict=True)):
         labels = [groups.label(token, coin) for token, coin in zip(tokens, LABEL_COINS, strict=True)]
@@ -114,10 +106,8 @@ def coarse_acceptance(path: Path, groups: Groups) -> np.ndarray:
 
 
 def estimate(path: Path, acceptance: np.ndarray, lookahead: int) -> PathEstimate:
-    """Expected figures of a decoder that stays on the path and accepts with chance `acceptance [T]` at each position.
-
-    Expectations of rounds, drafted and accepted tokens, from every position on, by going backwards.
-    """
+    """Return the expected figures of a decoder that stays on the path and accepts with chance `acceptance [T]` at each
+    position, from expectations at every position on, the last first."""
     every, silent = np.arange(path.starts[-1]), np.append(path.silent, path.starts[-1] + lookahead)
     depths = np.minimum(lookahead, silent[silent.searchsorted(every)] - every)
     totals = np.zeros(3)
@@ -162,14 +152,14 @@ def what_if(
 
 
 def acceptance_of(synthesizer: Synthesizer, path: Path, settings: Settings) -> np.ndarray:
-    """P(accept) at every position `[T]` under the rule of `settings`, whose method drafts."""
+    """Return P(accept) at every position `[T]` under the rule of `settings`, whose method drafts."""
     if settings.method == "pcg":
         return coarse_acceptance(path, synthesizer.groups(settings.theta, settings.similarity))
     return tolerant_acceptance(path, settings.beta if settings.method == "ssd" else 0.0)
 
 
 def _pieces(synthesizer: Synthesizer, take: Take, reference: Reference | None) -> Iterator[tuple[Prompt, list[int], int]]:
-    """Each piece of the text: prompt, tokens, and the number of positions, one more where it came to its end of speech."""
+    """Yield each piece: prompt, tokens, and the number of positions, one more where it came to its end of speech."""
     pieces: list[tuple[list[int], int]] = []
     tokens: list[int] = []
     for round_ in take.rounds:
@@ -191,8 +181,7 @@ def _target_span(target: ModelRunner, tokens: list[int], settings: Settings) -> 
 
 
 def _draft_probabilities(runner: ModelRunner, tokens: list[int], span: SampledSpan) -> np.ndarray:
-    """The draft's probabilities at each of `tokens` and behind the last, if its round began there, `[T + 1, V]`; zeros
-    where nothing is proposed."""
+    """Return the draft's probabilities `[T + 1, V]` if its round began there; zeros where nothing is proposed."""
     if isinstance(runner, ModelRunner):
         logits = runner.feed([0], [tokens], len(tokens) + 1)[0]
         states = span.states if span.warped else span.states * len(logits)
@@ -204,10 +193,7 @@ def _draft_probabilities(runner: ModelRunner, tokens: list[int], span: SampledSp
 
 
 def _round(acceptance: np.ndarray, depth: int, after: np.ndarray) -> np.ndarray:
-    """Rounds, drafted and accepted tokens expected from a position on, `[3]`.
-
-    acceptance: the chances from here to the end of speech. after: what is expected if the next round starts 1, 2, ... further.
-    """
+    """Return rounds, drafted and accepted tokens expected from a position on, `[3]`; after: those 1, 2, ... further."""
     expected = np.array([1.0, depth, 0.0])
     reached = 1.0
     for i, chance in enumerate(acceptance[:depth]):

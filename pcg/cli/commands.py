@@ -260,33 +260,25 @@ def serve(options: SimpleNamespace) -> None:
         uvicorn.Server(config).run(sockets=[door])
 
 
-@with_options(SIMILARITY, JSON)
+@with_options(SIMILARITY, JSON, {"model": MODEL["model"]})
 def groups(
     options: SimpleNamespace,
-    theta: Annotated[str | None, typer.Option(help="thresholds with commas between [default: some from 0.3 to 1]")] = None,
-    export: Annotated[Path | None, typer.Option(help="write the groups to this file (safetensors)")] = None,
-    model: Annotated[str, typer.Option(help=MODEL["model"][2])] = "embedded",
+    theta: Annotated[str, typer.Option(help="thresholds with commas between [default: some from 0.3 to 1]")] = "",
 ) -> None:
     """Print statistics of the Acoustic Similarity Groups at some thetas."""
-    from pcg.groups.atlas import export_groups
     from pcg.synthesis.synthesizer import Synthesizer
     from pcg.synthesis.voice import load_voice
 
     thetas, similarity = read_thetas(theta) if theta else [], read_settings(options).similarity
-    if export and len(thetas) != 1:
-        raise InputError("theta", f"{len(thetas)} values", "one value where groups are exported")
-    synthesizer, rows = Synthesizer(load_voice(model), show_progress=True), []
+    synthesizer, rows = Synthesizer(load_voice(options.model), show_progress=True), []
     floor = synthesizer.library.neighbours(similarity).floor
     for each in thetas or [each for each in THETAS if each >= floor]:
         begun = perf_counter()
         statistics = asdict(synthesizer.statistics(each, similarity))
         rows.append({"theta": each, **statistics, "seconds": round(perf_counter() - begun, 4)})
     print_table([{name: str(round(value, 4)) for name, value in row.items()} for row in rows])
-    if export:
-        export_groups(synthesizer.groups(thetas[0], similarity), export, similarity, synthesizer.voice.name)
-        print(export)
     if options.json:
-        print(json.dumps({"model": model, "similarity": similarity, "thetas": rows}))
+        print(json.dumps({"model": options.model, "similarity": similarity, "thetas": rows}))
 
 
 @with_options(JSON)

@@ -178,7 +178,7 @@ def read_grid(path: Path) -> Grid:
     said = [("", check_text(text)) for text in file.texts or ()]
     for section in file.sections or ():
         sentences = read_sentences(section)
-        count = len(sentences) if file.count is None else file.count
+        count = file.count or len(sentences)
         if count > len(sentences):
             raise InputError("count", count, f"a whole number from 1 to {len(sentences)}, the sentences of the section")
         said += [(section, sentences[i * len(sentences) // count]) for i in range(count)]
@@ -202,13 +202,11 @@ def declared(name: str, utterances: Sequence[Utterance], quick: bool) -> Grid:
 def offline_utterances(count: int, voices: Sequence[str]) -> list[Utterance]:
     """Return the first `count` utterances of the project's test set; a smaller set is the beginning of a larger one.
 
-    Sections take turns, and voices are spread evenly over all utterances and over each section, both in an order that changes.
-    Raises InputError for more utterances than there are sentences, and for no voice.
+    Sections take turns, and voices are spread evenly over all utterances and over each section. Raises InputError for more
+    utterances than there are sentences, and for no voice.
     """
-    generator = np.random.default_rng(0)
     sections = [[(section, text) for text in read_sentences(*parts)] for section, parts in SECTIONS.items()]
-    rounds = ([pair for pair in pairs if pair] for pairs in zip_longest(*sections))
-    sentences = [pairs[i] for pairs in rounds for i in generator.permutation(len(pairs))]
+    sentences = [pair for turn in zip_longest(*sections) for pair in turn if pair]
     if not 1 <= count <= len(sentences):
         raise InputError("count", count, f"a whole number from 1 to {len(sentences)}, the sentences that there are")
     if not voices:
@@ -216,8 +214,7 @@ def offline_utterances(count: int, voices: Sequence[str]) -> list[Utterance]:
     spoken: Counter[tuple[str, ...]] = Counter()
     utterances = []
     for section, text in sentences[:count]:
-        order = [voices[i] for i in generator.permutation(len(voices))]
-        voice = min(order, key=lambda name: (spoken[(name,)], spoken[(name, section)]))
+        voice = min(voices, key=lambda name: (spoken[(name,)], spoken[(name, section)]))
         spoken.update([(voice,), (voice, section)])
         utterances.append(Utterance(text, voice, section))
     return utterances

@@ -5,7 +5,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import lru_cache
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
 if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spare
-    from pcg.experiments.worker import Worker, WorkerSpec
+    from pcg.experiments.worker import WorkerSpec
 
 Keep = Callable[[Record], None]
 PARENT_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -146,11 +146,7 @@ class _Actor:
     """A Ray actor. Its worker is loaded with the first units, so that errors of loading are reported as those of a unit."""
 
     def __init__(self, spec: "WorkerSpec", workers: int) -> None:
-        self._spec, self._workers = spec, workers
+        self._load, self._workers = lru_cache(1)(spec.load), workers
 
     def records(self, units: Sequence[Unit]) -> list[Record]:
-        return [self._worker.record(unit, self._workers) for unit in units]
-
-    @cached_property
-    def _worker(self) -> "Worker":
-        return self._spec.load()
+        return [self._load().record(unit, self._workers) for unit in units]

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Store:
     """Records by `Unit.key(voice)` in `folder`, for any number of threads and processes.
 
-    A record is there, whole and for good, once `add` returns. A file that cannot be read raises AssetError and is left alone,
-    for results cost hours. Records of another `FORMAT` stay in the SQLite file, unseen.
+    A record is there, whole and for good, once `add` returns. A file that cannot be read raises AssetError and is left alone.
+    Records of another `FORMAT` stay in the SQLite file, unseen.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,10 +58,10 @@ class Store:
         return [_record(value) for value in self._everything().values()]
 
     def pack(self) -> Path:
-        """Write every record into the parquet file, remove the SQLite file, and list what lies there now with its checksums.
+        """Write every record into the parquet file, remove the SQLite file, and list what lies there now with its checksums. No
+        run may add records meanwhile.
 
-        A row is a unit: its `key`, the structs `unit` and `result`, and `context` as JSON. No run may add records meanwhile:
-        they would be removed unread.
+        A row is a unit: its `key`, the structs `unit` and `result`, and `context` as JSON.
         """
         import pyarrow as pa
         from pyarrow import parquet

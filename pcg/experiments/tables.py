@@ -11,7 +11,6 @@ from pcg.errors import InputError
 from pcg.experiments.papers import DIFFERS, PCG_SSD_BETA, PCG_TABLE_1, PCG_TABLE_2, SSD_TABLE_1, SSD_TABLE_3, Quoted, claims
 from pcg.experiments.results import (
     BLOCK,
-    Difference,
     Results,
     Summary,
     alike,
@@ -115,13 +114,8 @@ def _loss(row: Summary, family: Sequence[Summary]) -> Cell:
     """Tell whether a loss above MARGIN is ruled out, p adjusted for all of `family` (Holm)."""
     if row.change is None:
         return None
-    results = row.results
-    bases = {identity(each.condition): (each.condition, results.baseline(each.condition)) for each in family}
-    tests = {
-        name: Difference(results, condition, base).no_loss(MARGIN)
-        for name, (condition, base) in bases.items()
-        if base and identity(base) != name
-    }
+    changes = {identity(each.condition): Summary(row.results, each.condition).change for each in family}
+    tests = {name: each.no_loss(MARGIN) for name, each in changes.items() if each}
     if None in tests.values():
         return None
     adjusted = dict(zip(tests, holm([p for p, _ in tests.values()]), strict=True))

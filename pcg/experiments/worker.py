@@ -44,8 +44,6 @@ METHODS_KEPT = 256
 TAKES_KEPT = 4
 # Raise it when a measure changes while its package does not.
 MEASURES = 2
-# Without a reference that fixes the voice, all conditions are compared with the speaker of this take.
-CHOSEN_VOICE = Condition("", Settings("ar"))
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
 LONGEST_SECONDS = 60.0
 # Of torch in each worker: results may differ in their last digits with another number.
@@ -230,8 +228,10 @@ class Worker:
         codec, codes = self._target.voice.codec, self._reference(said).codes
         if said.reference:
             audio = load_audio(Path(said.reference), codec.sample_rate, LONGEST_SECONDS)
-        else:
-            audio = codec.decode(codes).numpy() if len(codes) else self._take(Unit(said, CHOSEN_VOICE, 0)).audio
+        elif len(codes):
+            audio = codec.decode(codes).numpy()
+        else:  # where nothing fixes the voice, all conditions are compared with one take
+            audio = self._take(Unit(said, Condition("", Settings("ar")), 0)).audio
         return self._speaker.embed(audio, codec.sample_rate)
 
     def _before_swap(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:

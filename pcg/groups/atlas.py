@@ -1,18 +1,14 @@
-"""The map of the codes: UMAP (McInnes et al., arXiv 1802.03426) of the token embedding, from the neighbour lists at hand; and
-the file by which other programs read groups."""
+"""The map of the codes: UMAP (McInnes et al., arXiv 1802.03426) of the token embedding, from the neighbour lists at hand."""
 
 import math
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.files import write_safetensors
-from pcg.groups.groups import Groups, row_starts
 from pcg.groups.neighbours import Neighbours, unit_vectors
 
 POWER_STEPS = 8
@@ -116,18 +112,3 @@ def _umap(plane: np.ndarray, tokens: np.ndarray, nearest: np.ndarray, similarity
         # Silence its warning that it cannot place new points: none are placed.
         warnings.simplefilter("ignore", UserWarning)
         return layout.fit_transform(plane)
-
-
-def export_groups(groups: Groups, path: Path, similarity: str, model: str) -> None:
-    """Write groups as safetensors: group k has `members[group_starts[k] : group_starts[k + 1]]`, token t the groups
-    `token_groups[token_starts[t] : token_starts[t + 1]]`, with `weight[t]` 1 / N(t) in each (PCG Eq. 3)."""
-    held = [groups.groups_of(t) for t in range(groups.vocabulary)]
-    tensors = {
-        "group_starts": groups.indptr,
-        "members": groups.members,
-        "token_starts": row_starts(torch.tensor([len(each) for each in held])),
-        "token_groups": torch.cat(held),
-        "weight": 1 / groups.count,
-        "group_of_centre": groups.group_of_centre,
-    }
-    write_safetensors(path, tensors, {"model": model, "similarity": similarity, "theta": repr(groups.theta)})

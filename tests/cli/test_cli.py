@@ -3,12 +3,10 @@
 import json
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import soundfile
-from safetensors import safe_open
 
 from pcg.cli import main
 from pcg.settings import Settings, is_numeric
@@ -192,21 +190,6 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
     assert all(row["seconds"] >= 0 for row in rows)
 
 
-def test_groups_are_exported(model, tmp_path, capsys):
-    out = tmp_path / "groups.safetensors"
-    assert main(["groups", "--model", model, "--theta", "0.4", "--export", str(out)]) == 0
-    assert str(out) in capsys.readouterr().out
-    with safe_open(out, "pt") as file:
-        facts, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    assert (facts["similarity"], facts["theta"]) == ("cosine", "0.4")
-    starts, token_starts = tensors["group_starts"], tensors["token_starts"]
-    members = [tensors["members"][a:b].tolist() for a, b in pairwise(starts)]
-    for token, (a, b) in enumerate(pairwise(token_starts)):
-        held = tensors["token_groups"][a:b].tolist()
-        assert held == [k for k, each in enumerate(members) if token in each]
-        assert tensors["weight"][token] == pytest.approx(1 / len(held))
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -223,7 +206,6 @@ def test_groups_are_exported(model, tmp_path, capsys):
         (["train", "everything"], "stage is 'everything'"),
         (["groups", "--theta", "0.3,x"], "theta"),
         (["groups", "--similarity", "taste"], "similarity"),
-        (["groups", "--theta", "0.3,0.4", "--export", "out"], "theta"),
         (["compare", "hello", "--repeat", "0"], "repeat"),
         (["speak", "hello", "--model", "nowhere"], "model"),
         (["transcribe", "missing.wav"], "audio file"),

@@ -23,7 +23,6 @@ def commands(model, tmp_path):
     store.add(one.unit.key("voice"), one)
     return {
         "speak": ["speak", "hello", "--model", model, "--method", "ar", "--out"],
-        "groups": ["groups", "--model", model, "--theta", "0.4", "--export"],
         "report": ["report", str(tmp_path / "results"), "--out"],
     }
 
@@ -44,13 +43,10 @@ def test_a_file_that_cannot_be_written_is_one_sentence(commands, tmp_path, capsy
     os.mkfifo(pipe)
     assert "it is a folder" in refused([*commands[name], str(there)], capsys)
     assert "it is a device" in refused([*commands[name], str(pipe)], capsys)
+    assert "cannot be written" in refused([*commands[name], "/dev/null/inside/out"], capsys)
     assert pipe.is_fifo()
     assert not list(there.iterdir())
     assert not (tmp_path / "results.json").exists()
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(commands, capsys):
-    assert "cannot be written" in refused([*commands["groups"], "/dev/null/inside"], capsys)
 
 
 @pytest.mark.parametrize("name", ["speak", "report"])
