@@ -123,7 +123,7 @@ def test_it_keeps_its_key_and_its_limit_and_open_answers_do_not_hold_up_its_end(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--port", "70000"], "port is 70000"),
+        (["--port", "70000"], "'--port'"),
         (["--in-flight", "0"], "'--in-flight': Input should be greater than or equal to 1."),
         (["--in-flight", "many"], "'--in-flight': Input should be a valid integer"),
         (["--port", "0", "--model", "nowhere/at-all"], "nowhere/at-all"),
