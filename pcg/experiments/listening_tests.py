@@ -26,11 +26,10 @@ TARGET_LUFS, PEAK_DB = -23.0, -1.0
 BLOCK_SECONDS, SHORTEST_SECONDS = 0.4, 0.1
 STEP = 2.0**-15
 LEVEL = 0.05
-# Of the exact test: votes that reach LEVEL if all agree.
-FEWEST_VOTES = {"two-sided": 6, "greater": 5}
+# Votes that reach LEVEL in the exact test if all agree: it is one-sided for ABX alone.
+FEWEST_VOTES, FEWEST_ABX = 6, 5
 # ITU-R BS.1534-3, 4.1.2: a listener who rates the hidden reference lower in more than 15 % of the trials is left out.
 RECOGNISED_SCORE, MISSED_SHARE = {"rating": 90, "nmos": 4}, 0.15
-LARGEST_BYTES = 4 << 20
 
 Answer = str | tuple[float, ...]
 
@@ -217,17 +216,19 @@ class Outcome:
     missed: int = 0
 
     @property
+    def fewest(self) -> int:
+        return FEWEST_ABX if self.kind == "abx" else FEWEST_VOTES
+
+    @property
     def too_small(self) -> bool:
-        return self.n < FEWEST_VOTES[_tail(self.kind)]
+        return self.n < self.fewest
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The outcome in words."""
         what = "a difference was heard" if self.kind == "abx" else "one is preferred"
         if self.too_small:
-            verdict = (
-                f"n too small: {counted(self.n, 'vote')}; it takes at least {FEWEST_VOTES[_tail(self.kind)]} to show anything."
-            )
+            verdict = f"n too small: {counted(self.n, 'vote')}; it takes at least {self.fewest} to show anything."
         elif self.kind in RATED:
             verdict = "Intervals over the trials of this listener; systems whose differences hold 0 were not told apart."
         else:
@@ -271,16 +272,12 @@ def _mean(name: str, scores: Sequence[float]) -> Figure:
     return Figure(name, len(scores), bootstrap(scores) if scores else None)
 
 
-def _tail(kind: str) -> str:
-    """Return the alternative of the exact test: who cannot tell X recognises it by chance, and no less often."""
-    return "greater" if kind == "abx" else "two-sided"
-
-
 def _p_value(hits: Sequence[bool], kind: str) -> float | None:
-    """Return p of the exact binomial test of `hits` against a half; None without any."""
+    """Return p of the exact binomial test of `hits` against a half, for "abx" that there are more; None without any."""
     from scipy.stats import binomtest
 
-    return float(binomtest(sum(hits), len(hits), alternative=_tail(kind)).pvalue) if hits else None
+    alternative = "greater" if kind == "abx" else "two-sided"
+    return float(binomtest(sum(hits), len(hits), alternative=alternative).pvalue) if hits else None
 
 
 def as_dict(
@@ -340,8 +337,6 @@ class Pooled:
 def read_listener(path: Path) -> Listener:
     """Read a record as the page exports it (JSON); raise InputError for any other file."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ValueError
         record = json.loads(path.read_text(encoding="utf-8"))
         design = record["design"]
         voted = [trial for trial in record["trials"] if trial["vote"] is not None]
@@ -351,7 +346,7 @@ def read_listener(path: Path) -> Listener:
             raise ValueError
         trials = tuple(f"{trial['take_seed']} {trial['text']}" for trial in voted)
         return Listener(design["kind"], systems.pop(), design["reference"], answers, trials)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError("file", path.name, "a record of a listening test, as the page exports it") from error
 
 

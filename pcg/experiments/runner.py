@@ -3,8 +3,8 @@
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from functools import lru_cache
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
@@ -18,7 +18,6 @@ from pcg.experiments.unit import Record, Unit
 if TYPE_CHECKING:  # it brings in torch, which a run with nothing to do can spare
     from pcg.experiments.worker import WorkerSpec
 
-Keep = Callable[[Record], None]
 PARENT_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 RESUMES = "what was done is stored, and the next run goes on from it."
 
@@ -32,8 +31,7 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
 
     Args:
         ray: start Ray actors in place of processes, here or on the cluster that `RAY_ADDRESS` names, where this project and the
-            model lie at the same path. An actor takes one core and, for "cuda", a GPU. Records come when all
-            conditions of their utterance and seed are done.
+            model lie at the same path. An actor takes one core and, for "cuda", a GPU.
 
     Raises:
         PCGError: if a unit cannot be done, a worker dies, or Ray is not installed.
@@ -42,20 +40,13 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
         raise InputError("processes", processes, "a whole number from 1 up")
     # Methods take turns on one worker, and swaps find their take there.
     batches = [list(group) for _, group in groupby(missing(units, spec, store), key=lambda unit: (unit.utterance, unit.seed))]
-    workers, voice = min(processes, len(batches)), spec.voice_id
-
-    def keep(record: Record) -> None:
-        store.add(record.unit.key(voice), record)
-
-    if workers and ray:
-        yield from _over_ray(batches, spec, workers, keep)
-    elif workers > 1:
-        yield from _side_by_side(batches, spec, workers, keep)
-    elif workers:
-        worker = spec.load()
-        for unit in (unit for batch in batches for unit in batch):
-            record = worker.record(unit)
-            keep(record)
+    if not batches:
+        return
+    workers = min(processes, len(batches))
+    start = _over_ray if ray else _side_by_side if workers > 1 else _here
+    with closing(start(batches, spec, workers)) as records:
+        for record in records:
+            store.add(record.unit.key(spec.voice_id), record)
             yield record
 
 
@@ -68,7 +59,13 @@ def missing(units: Sequence[Unit], spec: "WorkerSpec", store: Store) -> list[Uni
     return [unit for key, unit in by_key.items() if key not in known]
 
 
-def _side_by_side(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:
+def _here(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int) -> Iterator[Record]:
+    worker = spec.load()
+    for batch in batches:
+        yield from map(worker.record, batch)
+
+
+def _side_by_side(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int) -> Iterator[Record]:
     # A forked child would share the parent's threads and CUDA context, which do not survive it.
     spawn, crew, waiting = multiprocessing.get_context("spawn"), {}, deque(batches)
     try:
@@ -93,7 +90,6 @@ def _side_by_side(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: in
                 if isinstance(answer, PCGError):
                     raise answer
                 if answer is not None:
-                    keep(answer)
                     yield answer
     finally:
         for process in crew.values():
@@ -113,23 +109,18 @@ def _serve(spec: "WorkerSpec", workers: int, pipe: Connection) -> None:
                 for unit in pipe.recv():
                     pipe.send(worker.record(unit, workers))
                 pipe.send(None)
-        except PCGError as error:
-            pipe.send(error)
         except PARENT_GONE:
             raise
         except Exception as error:
-            pipe.send(unexpected(error))
+            pipe.send(error if isinstance(error, PCGError) else unexpected(error))
 
 
-def _over_ray(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int, keep: Keep) -> Iterator[Record]:
+def _over_ray(batches: Sequence[list[Unit]], spec: "WorkerSpec", workers: int) -> Iterator[Record]:
     with cluster("util", "processes", workers, spec.device) as ray:
         kind = ray.remote(num_cpus=1, num_gpus=1 if spec.device == "cuda" else 0)(_Actor)
         actors = [kind.remote(spec, workers) for _ in range(workers)]
         try:
-            pool = ray.util.ActorPool(actors)
-            for records in pool.map_unordered(lambda actor, batch: actor.records.remote(batch), batches):
-                for record in records:
-                    keep(record)
+            for records in ray.util.ActorPool(actors).map_unordered(lambda actor, batch: actor.records.remote(batch), batches):
                 yield from records
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, PCGError):

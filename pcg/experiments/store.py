@@ -25,7 +25,6 @@ class Store:
     """Records by `Unit.key(voice)` in `folder`, for any number of threads and processes.
 
     A record is there, whole and for good, once `add` returns. A file that cannot be read raises AssetError and is left alone.
-    Records of another `FORMAT` stay in the SQLite file, unseen.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,10 +44,8 @@ class Store:
         self._ask(lambda table: table.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?)", (key, value)))  # nosec B608
 
     def records(self, units: Sequence[Unit], voice: str) -> list[Record]:
-        """Return the records of the units that were done, in their order, each with the unit that was asked for.
-
-        Another grid may have stored the record, where the condition had another name.
-        """
+        """Return the records of the units that were done, in their order, each with the unit that was asked for, as another
+        grid may have stored it by another name."""
         stored = self._everything()
         pairs = [(stored.get(unit.key(voice)), unit) for unit in units]
         return [replace(_record(value), unit=unit) for value, unit in pairs if value]
@@ -59,10 +56,7 @@ class Store:
 
     def pack(self) -> Path:
         """Write every record into the parquet file, remove the SQLite file, and list what lies there now with its checksums. No
-        run may add records meanwhile.
-
-        A row is a unit: its `key`, the structs `unit` and `result`, and `context` as JSON.
-        """
+        run may add records meanwhile. A row is a unit: its `key`, the structs `unit` and `result`, and `context` as JSON."""
         import pyarrow as pa
         from pyarrow import parquet
 

@@ -137,12 +137,11 @@ class Replay:
             sounds = dict(zip(tokens, sounds_like(codec, tokens), strict=True))
             heard = np.array([sounds.get(test.token, "the end of speech") for test, _ in self.tests])
             return [(str(name), int((heard == name).sum()), float(passed[heard == name].mean())) for name in np.unique(heard)]
-        values = {"entropy": [h for _, h in self.tests], "group size": [test.group_size for test, _ in self.tests]}
-        if kind not in values:
+        if kind not in ("entropy", "group size"):
             raise InputError("by", kind, "one of entropy, group size, sound")
-        order = np.argsort(values[kind], kind="stable")
-        quarters = zip(*(np.array_split(np.array(each)[order], 4) for each in (values[kind], passed)), strict=True)
-        return [(f"{v[0]:.3g} to {v[-1]:.3g}", len(v), float(a.mean())) for v, a in quarters if len(v)]
+        values = np.array([h if kind == "entropy" else test.group_size for test, h in self.tests])
+        quarters = filter(len, np.array_split(np.argsort(values, kind="stable"), 4))
+        return [(f"{values[q[0]]:.3g} to {values[q[-1]]:.3g}", len(q), float(passed[q].mean())) for q in quarters]
 
     @property
     def rounds(self) -> int:

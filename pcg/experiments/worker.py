@@ -102,7 +102,7 @@ class WorkerSpec:
 
 
 class Sounding(NamedTuple):
-    """Samples `[N]`, float32, at `sample_rate`, with their tokens and the positions that a swap replaced."""
+    """Samples `[N]`, float32, with their tokens and the positions that a swap replaced."""
 
     samples: np.ndarray
     sample_rate: int

@@ -3,8 +3,6 @@
 import json
 import sys
 
-import pytest
-
 from pcg.cli import main
 
 
@@ -29,11 +27,10 @@ def test_tables_are_written_into_a_document_at_its_marks(where, grid, calls, tmp
     lines = document.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("Before.", "After.")
     assert [line.split(" | ")[0] for line in lines if line.startswith("| ")] == ["| setting", "| ---", "| AR", "| SD"]
-    for wrong in (
-        [str(tmp_path / "none"), "--markdown", str(document)],
-        [str(results), "--markdown", str(tmp_path / "none.md")],
-    ):
-        assert main(["report", *wrong]) == 2
+    assert main(["report", str(results), "--markdown", str(tmp_path / "none.md")]) == 2
+    assert main(["report", str(tmp_path / "nowhere"), "--markdown", str(document)]) == 2
+    assert not (tmp_path / "nowhere").exists()
+    assert "results is" in capsys.readouterr().err
 
 
 def test_report_does_not_mix_judges(where, grid, calls, tmp_path, capsys):
@@ -48,29 +45,16 @@ def test_report_does_not_mix_judges(where, grid, calls, tmp_path, capsys):
     assert main(["report", results, "--model", where[1], "--judge", "hubert"]) == 2
 
 
-@pytest.fixture
-def installed(monkeypatch):
-    """As where pip has installed the library alone."""
-    monkeypatch.setitem(sys.modules, "explorers", None)
-
-
-def test_without_a_checkout_one_sentence_says_where_reports_are_written(tmp_path, installed, capsys):
-    assert main(["report", str(tmp_path)]) == 2
-    said = "pcg: Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.\n"
-    assert capsys.readouterr().err == said
-
-
-def test_without_a_checkout_results_are_packed_and_no_report_is_recommended(where, grid, calls, tmp_path, capsys, request):
+def test_without_a_checkout_results_are_packed_and_one_sentence_says_where_reports_are_written(
+    where, grid, calls, tmp_path, capsys, monkeypatch
+):
     assert main(["experiment", "run", str(grid), *where]) == 0
     assert "python -m pcg report" in capsys.readouterr().err
-    request.getfixturevalue("installed")
+    monkeypatch.setitem(sys.modules, "explorers", None)  # as where pip has installed the library alone
     assert main(["experiment", "run", str(grid), *where]) == 0
     assert "report" not in capsys.readouterr().err
     assert main(["report", str(tmp_path / "results"), "--pack"]) == 0
     assert capsys.readouterr().out.endswith(": 6 units\n")
-
-
-def test_report_makes_no_folder_of_a_wrong_name(tmp_path, capsys):
-    assert main(["report", str(tmp_path / "nowhere")]) == 2
-    assert not (tmp_path / "nowhere").exists()
-    assert "results is" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2
+    said = "pcg: Reports are written in a checkout of the project: git clone URL, then run python -m pcg report in it.\n"
+    assert capsys.readouterr().err == said

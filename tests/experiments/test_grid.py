@@ -36,35 +36,25 @@ def written(folder: Path, **changes: object) -> Path:
     return path
 
 
-def test_units_come_by_utterance_then_seed_then_condition() -> None:
+def test_units_come_by_utterance_then_seed_then_condition_and_seeds_and_count_can_be_chosen() -> None:
     units = Grid("g", (AR, PCG), SAID, (0, 1)).units()
     order = [(u.utterance.text, u.seed, u.condition.name) for u in units]
     assert order == [(text, seed, name) for text in ("hello", "yes") for seed in (0, 1) for name in ("AR", "PCG")]
-
-
-@pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("conditions", {"conditions": ()}),
-        ("utterances", {"utterances": ()}),
-        ("seeds", {"seeds": ()}),
-        ("seed", {"seeds": (0, -1)}),
-        ("name", {"conditions": (AR, replace(PCG, name="AR"))}),
-    ],
-)
-def test_a_grid_of_nothing_or_with_two_of_a_name_is_refused(field: str, changes: dict[str, object]) -> None:
-    with pytest.raises(InputError) as error:
-        replace(Grid("g", (AR, PCG), SAID, (0, 1)), **changes)
-    assert error.value.field == field
-
-
-def test_a_grid_goes_over_other_seeds_and_fewer_utterances() -> None:
-    grid = Grid("g", (AR, PCG), SAID, (0,)).over((1, 2), 1)
-    assert (grid.seeds, grid.utterances) == ((1, 2), SAID[:1])
-    assert grid.over() == grid
-    for count in (0, 2):
+    grid = Grid("g", (AR, PCG), SAID, (0,))
+    assert (grid.over((1, 2), 1).seeds, grid.over((1, 2), 1).utterances, grid.over()) == ((1, 2), SAID[:1], grid)
+    for count in (0, 2 + 1):
         with pytest.raises(InputError, match="count is"):
             grid.over(count=count)
+
+
+def test_a_grid_of_nothing_or_with_two_of_a_name_is_refused() -> None:
+    grid, twice = Grid("g", (AR, PCG), SAID, (0, 1)), (AR, replace(PCG, name="AR"))
+    for field in ("conditions", "utterances", "seeds"):
+        with pytest.raises(InputError, match=f"{field} is 'empty'"):
+            replace(grid, **{field: ()})
+    for changes, told in (({"seeds": (0, -1)}, "seed is -1"), ({"conditions": twice}, "name is 'AR'")):
+        with pytest.raises(InputError, match=told):
+            replace(grid, **changes)
 
 
 def test_methods_share_the_coins_of_an_utterance_and_utterances_do_not() -> None:

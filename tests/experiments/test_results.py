@@ -64,6 +64,9 @@ def test_every_condition_has_a_name_and_is_compared_with_the_ar_of_its_sampler()
 
 
 def test_rates_are_pooled_over_words_and_seeds_belong_to_their_utterance() -> None:
+    renamed = replace(AR, name="the target alone", settings=Settings("ar", theta=0.3, seed=4))
+    results = Results([record(AR, 0), record(renamed, 1)])
+    assert ([c.name for c in results.conditions], len(results.of(renamed))) == (["AR"], 2)  # one condition of two names is one
     records = [record(AR, 0, 1, 4), record(AR, 0, 0, 4, seed=1), record(AR, 1, 5, 12)]
     row = by_name(records)["AR"]
     assert (row.n, row.utterances) == (3, 2)
@@ -83,11 +86,8 @@ def test_speed_is_compared_over_the_utterances_that_both_said() -> None:
     assert row.speedup.value == pytest.approx(1.5)
     assert row.wall_speedup.value == pytest.approx(1.5 / (100 / 150 + 0.5))
     assert by_name(records)["AR"].speedup.value == 1
-
-
-def test_times_of_other_machines_are_not_compared() -> None:
-    elsewhere = CONTEXT | {"workers": 8}
-    later = CONTEXT | {"date": "2025-02-02T00:00:00Z"}
+    # Times of other machines are not compared.
+    elsewhere, later = CONTEXT | {"workers": 8}, CONTEXT | {"date": "2025-02-02T00:00:00Z"}
     there = by_name([record(AR, 0), record(SD, 0, context=elsewhere)])["SD"]
     assert (there.speedup, there.timed, there.n) == (None, 0, 1)
     assert by_name([record(AR, 0), record(SD, 0, context=later)])["SD"].timed == 1
@@ -109,13 +109,9 @@ def test_acceptance_by_hand() -> None:
     assert row.acceptance == pytest.approx((0.6, 0.4, 0.2))
     assert row.conditional == pytest.approx((0.6, 4 / 6, 0.5))
     assert row.trials_per_rejection.value == pytest.approx(16 / 8)
-
-
-def test_positions_at_which_all_was_rejected_count_as_tested() -> None:
-    drafted = {"rounds": 10, "drafted": 30, "accepted": 4, "tested": (10, 4, 0), "accepted_at": (4, 0, 0)}
+    # Positions at which all was rejected count as tested.
+    drafted |= {"accepted": 4, "tested": (10, 4, 0), "accepted_at": (4, 0, 0)}
     assert by_name([record(SD, 0, **drafted)])["SD"].acceptance_of_tested == pytest.approx(4 / 14)
-    nothing = {"rounds": 10, "drafted": 10, "tested": (10,), "accepted_at": (0,)}
-    assert by_name([record(SD, 0, **nothing)])["SD"].acceptance_of_tested == 0
 
 
 def test_what_has_no_number_is_none() -> None:
@@ -138,14 +134,10 @@ def test_an_interval_over_blocks_sees_what_the_machine_does_from_block_to_block(
     assert by_name([*base[:20], *paying[:20]])["SD"].speedup_over_blocks is None
 
 
-def test_the_tail_is_told_beside_the_mean() -> None:
+def test_the_tail_is_told_beside_the_mean_and_distillmos_is_a_mean_of_those_that_were_judged() -> None:
     row = by_name([record(AR, i, errors=20 if i == 7 else i % 2, words=10) for i in range(40)])["AR"]
-    assert row.wer_worst == 2.0
-    assert row.wer_p95 == pytest.approx(0.1)
+    assert (row.wer_worst, row.wer_p95) == (2.0, pytest.approx(0.1))
     assert row.wer.value < 0.11
-
-
-def test_distillmos_is_a_mean_of_those_that_were_judged() -> None:
     judged = [record(AR, 0, distillmos=4.0), record(AR, 1, distillmos=3.0), record(AR, 2)]
     assert by_name(judged)["AR"].distillmos.value == 3.5
     assert by_name(judged[2:])["AR"].distillmos is None
@@ -245,13 +237,6 @@ def test_the_front_is_what_nothing_beats() -> None:
     records.append(record(pcg(0.4), 0, 4, speed=130, characters=(0, 50)))  # beaten by words, not by letters
     assert "PCG 0.4" not in [row.name for row in pareto(summarise(Results(records)))]
     assert "PCG 0.4" in [row.name for row in pareto(summarise(Results(records)), ("wer", "cer"))]
-
-
-def test_one_condition_of_several_names_is_one() -> None:
-    renamed = replace(AR, name="the target alone", settings=Settings("ar", theta=0.3, seed=4))
-    results = Results([record(AR, 0), record(renamed, 1)])
-    assert [c.name for c in results.conditions] == ["AR"]
-    assert len(results.of(renamed)) == 2
 
 
 def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar() -> None:

@@ -72,6 +72,9 @@ def test_with_nothing_to_do_nothing_is_loaded(tmp_path: Path) -> None:
 
 def test_two_names_of_one_condition_are_one_unit_of_work(tmp_path: Path) -> None:
     store, fake = Store(tmp_path), spec(tmp_path)
+    for processes in (0, 1.5, True):
+        with pytest.raises(InputError, match="processes"):
+            list(run(UNITS, fake, store, processes))
     renamed = replace(UNITS[0], condition=replace(AR, name="baseline"))
     assert missing([UNITS[0], renamed], fake, store) == [UNITS[0]]
     assert len(list(run([UNITS[0], renamed], fake, store))) == 1
@@ -80,6 +83,8 @@ def test_two_names_of_one_condition_are_one_unit_of_work(tmp_path: Path) -> None
 
 def test_the_worker_that_died_is_told_of_in_one_sentence(tmp_path: Path) -> None:
     store = Store(tmp_path)
+    with pytest.raises(PCGError, match="voice is 'one', but must be one of the known"):
+        list(run(UNITS[-6:], spec(tmp_path, refuses="sentence 4"), Store(tmp_path / "refused"), 2))
     with pytest.raises(PCGError, match=r"A worker died \(exit code -9\)") as error:
         list(run(UNITS, spec(tmp_path, dies_at="sentence 3"), store, 2))
     assert "\n" not in str(error.value)
@@ -91,22 +96,8 @@ def test_the_worker_that_died_is_told_of_in_one_sentence(tmp_path: Path) -> None
     assert results(store) == [result_of(unit) for unit in UNITS]
 
 
-def test_a_unit_that_cannot_be_done_says_why(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with pytest.raises(PCGError, match="voice is 'one', but must be one of the known"):
-        list(run(UNITS, spec(tmp_path, refuses="sentence 4"), store, 2))
-    assert multiprocessing.active_children() == []
-    assert len(store.all()) >= 12
-
-
 def test_an_error_that_nobody_foresaw_crosses_as_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(PCGError, match=r"^Unexpected ZeroDivisionError; see reference [0-9a-f]{8} in \S+errors\.log\.$"):
         list(run(UNITS, spec(tmp_path, breaks="sentence 4"), Store(tmp_path), 2))
     log = (tmp_path / "errors.log").read_text()
     assert 1 <= log.count("Traceback") == log.count("    raise ZeroDivisionError")  # not those that the parent ended
-
-
-def test_a_bad_number_of_processes_is_refused(tmp_path: Path) -> None:
-    for processes in (0, 1.5, True):
-        with pytest.raises(InputError, match="processes"):
-            list(run(UNITS, spec(tmp_path), Store(tmp_path), processes))

@@ -1,7 +1,6 @@
 """A result that was stored is there, whole, for whoever asks for the same unit, whatever happens to the file."""
 
 import multiprocessing
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ def filled(folder: Path, units: list[Unit] = UNITS) -> Store:
 
 
 def test_what_was_added_is_found_by_any_other_store(tmp_path: Path) -> None:
+    assert Store(tmp_path / "new").all() == Store(tmp_path / "new").records(UNITS, "v") == []
     filled(tmp_path, UNITS[:3])
     store = Store(tmp_path)
     keys = [unit.key("v") for unit in UNITS]
@@ -42,17 +42,12 @@ def test_what_was_added_is_found_by_any_other_store(tmp_path: Path) -> None:
     assert store.all() == [record(unit) for unit in UNITS[:3]]
 
 
-def test_an_empty_store_holds_nothing(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store = Store(tmp_path / "new" / "folder")
-        assert store.known(["a"]) == set()
-        assert store.all() == store.records(UNITS, "v") == []
-
-
 def test_packed_results_are_found_as_before_and_later_ones_go_before(tmp_path: Path) -> None:
     packed = filled(tmp_path, UNITS[:3]).pack()
     assert not (tmp_path / FILE).exists()
+    table = pd.read_parquet(packed)  # as any viewer of data
+    assert [row["utterance"]["text"] for row in table["unit"]] == [unit.utterance.text for unit in UNITS[:3]]
+    assert [row["rounds"] for row in table["result"]] == [result_of(unit).rounds for unit in UNITS[:3]]
     store = Store(tmp_path)
     assert store.all() == store.records(UNITS, "v") == [record(unit) for unit in UNITS[:3]]
     assert not (tmp_path / FILE).exists()  # reading makes no file
@@ -87,12 +82,6 @@ def test_packed_results_of_another_kind_are_one_sentence(tmp_path: Path) -> None
         Store(tmp_path).all()
 
 
-def test_any_viewer_of_data_reads_packed_results(tmp_path: Path) -> None:
-    table = pd.read_parquet(filled(tmp_path).pack())
-    assert [row["utterance"]["text"] for row in table["unit"]] == [unit.utterance.text for unit in UNITS]
-    assert [row["rounds"] for row in table["result"]] == [result_of(unit).rounds for unit in UNITS]
-
-
 @pytest.mark.parametrize("content", [b"no database" * 99, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
@@ -100,9 +89,6 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes
         with pytest.raises(AssetError, match=r"results\.sqlite cannot be read or written"):
             act(Store(tmp_path))
     assert (tmp_path / FILE).read_bytes() == content
-
-
-def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(AssetError, match="cannot be read or written"):
         Store(tmp_path / "file").known(["a"])

@@ -48,7 +48,11 @@ def study() -> list[Record]:
 
 
 def test_the_papers_numbers_stand_beside_ours() -> None:
+    assert set(made(spoken(ar(), 1))) == {"overview", "main", "ssd", "conditions"}  # only tables with rows
     all_tables = made(study())
+    for table in all_tables.values():
+        assert table.note
+        assert table.command.startswith("python -m pcg experiment run ")
     assert cell(all_tables["main"], "SD", "paper: WER %") == "11.1 ± 0.6"
     assert cell(all_tables["main"], "SSD, beta 0.3", "paper: speed-up") == "1.4x"
     assert cell(all_tables["main"], "PCG, theta 0.5", "paper: WER %") is None
@@ -61,15 +65,6 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
     assert "5 % swapped: +0.4 points" in all_tables["swap"].note
     assert cell(all_tables["swap"], "cosine group", "WER, points").value == pytest.approx(1 / 20)
     assert cell(all_tables["swap"], "any code (control)", "WER, points").value == pytest.approx(14 / 20)
-
-
-def test_only_tables_with_rows_are_made_and_each_has_a_note_and_a_command() -> None:
-    few = made(spoken(ar(), 1))
-    assert set(few) == {"overview", "main", "ssd", "conditions"}
-    for table in made(study()).values():
-        assert table.note
-        assert table.command.startswith("python -m pcg experiment run ")
-        assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_rows_of_one_table_share_their_utterances() -> None:
@@ -145,14 +140,11 @@ def test_judges_who_disagree_leave_no_verdict() -> None:
     assert verdicts(records)[FEWER] == DISAGREE
 
 
-def test_a_column_shows_its_unit_and_its_interval() -> None:
+def test_markdown_keeps_to_its_columns_and_units_and_json_to_its_numbers() -> None:
     assert Column("WER %", 1, 100).show(Estimate(0.1234, 0.1, 0.15)) == "12.3 [10.0, 15.0]"
     assert Column("change", 1, 100, signed=True).show(0.02) == "+2.0"
     assert Column("speed-up", 2, suffix="x").show(Estimate(1.5, 1.4, 1.6)) == "1.50x [1.40, 1.60]"
     assert Column("n").show(None) == "-"
-
-
-def test_markdown_keeps_to_its_columns_and_json_to_its_numbers() -> None:
     named = Condition("a | b\n<b>bold</b>", ssd(0.3).settings)
     table = made([*spoken(ar(), 1), *spoken(named, 2)])["conditions"]
     lines = [line for line in table.markdown().splitlines() if line.startswith("|")]

@@ -54,7 +54,6 @@ def test_no_sentence_is_a_template_of_the_corpus():
 @pytest.mark.parametrize("voices", [VOICES[:1], VOICES[:3], VOICES])
 def test_sections_and_voices_are_spread_evenly(count, voices):
     utterances = offline_utterances(count, voices)
-    assert len(utterances) == count
     assert utterances == offline_utterances(ALL, voices)[:count]
     spoken = Counter(u.voice for u in utterances)
     assert max(spoken.values()) - min(spoken[v] for v in voices) <= 1
@@ -64,14 +63,8 @@ def test_sections_and_voices_are_spread_evenly(count, voices):
     for section in SECTIONS:
         inside = Counter(u.voice for u in utterances if u.section == section)
         assert max(inside.values()) - min(inside[v] for v in voices) <= 2
-
-
-def test_a_count_out_of_reach_is_refused():
-    for count in (0, ALL + 1):
-        with pytest.raises(InputError, match=f"from 1 to {ALL}"):
-            offline_utterances(count, VOICES)
-    with pytest.raises(InputError, match="voice"):
-        offline_utterances(1, [])
+    with pytest.raises(InputError, match=f"from 1 to {ALL}"):
+        offline_utterances(ALL + 1, voices)
 
 
 @pytest.fixture
@@ -100,19 +93,10 @@ def test_each_utterance_is_cloned_from_its_speakers_recording_nearest_to_three_s
     said = [u.text for u in utterances]
     assert len(set(said)) == 10
     assert not set(said) & {u.reference_text for u in utterances}
-
-
-def test_a_seed_decides_and_fewer_are_the_beginning_of_more(libritts):
-    first = libritts_utterances(libritts, count=10, seed=1)
-    assert libritts_utterances(libritts / "test-clean", count=4, seed=1) == first[:4]
-    assert libritts_utterances(libritts, count=10, seed=2) != first
-
-
-def test_texts_too_long_to_be_spoken_are_left_out(libritts):
+    assert libritts_utterances(libritts / "test-clean", count=4) == utterances[:4]  # fewer are the beginning of more
     (libritts / "test-clean/100/101/100_101_000001_000000.normalized.txt").write_text("word " * 2000, encoding="utf-8")
-    with pytest.raises(InputError, match="from 1 to 9"):
+    with pytest.raises(InputError, match="from 1 to 9"):  # a text that is too long is left out
         libritts_utterances(libritts, count=10)
-    assert all(len(u.text) < 100 for u in libritts_utterances(libritts, count=9))
 
 
 def test_a_folder_of_something_else_and_a_damaged_one_are_named(libritts, tmp_path):
