@@ -21,7 +21,6 @@ from torch import Tensor
 from pcg.asr.embedded import Heard, Reading, Recogniser
 from pcg.asr.word_search import Lexicon
 from pcg.audio import load_audio, raised, speech_span
-from pcg.errors import InputError
 from pcg.metrics.quality import for_judges
 
 Stage = Literal["", "ctc", "lm", "ar", "words"]
@@ -180,10 +179,8 @@ def batches(items: Iterable[_T], length: Callable[[_T], int], budget: float) -> 
 LONGEST_SECONDS = 2 * 3600.0
 # The longest utterance that training has seen is two sentences; cuts look for a pause in this span.
 CUT_SECONDS = (6.0, 12.0)
-_FRAME_SECONDS = 0.02
-_PAUSE_FRAMES = 10
-_SILENCE = 10.0 ** (-60 / 20)
-_SHORTEST_SECONDS = 0.1
+_FRAME_SECONDS, _PAUSE_FRAMES = 0.02, 10
+_SILENCE, _SHORTEST_SECONDS = 10.0 ** (-60 / 20), 0.1
 
 
 @dataclass(frozen=True)
@@ -237,7 +234,5 @@ def listen_to_all(recogniser: Recogniser, recordings: Sequence[np.ndarray], samp
 
 def listen_to_file(recogniser: Recogniser, path: Path, way: Way) -> Recognition:
     """`listen` to the first two hours of a file that `load_audio` can read; raise InputError if it cannot."""
-    if not path.is_file():
-        raise InputError("audio file", str(path), "a file that is there")
     samples = load_audio(path, recogniser.sample_rate, LONGEST_SECONDS)
     return listen(recogniser, samples, recogniser.sample_rate, way)

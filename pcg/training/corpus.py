@@ -8,6 +8,7 @@ import itertools
 import json
 import multiprocessing
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -177,11 +178,11 @@ MIN_SECONDS, MAX_SECONDS = 0.25, 12.0
 HELD_OUT = ("held_out_sentences", "held_out_words")
 
 
-def corpus_hours(corpus: Path) -> dict[str, float]:
+def corpus_hours(corpus: Path) -> Mapping[str, float]:
     """Return the hours of training speech by voice."""
-    hours: dict[str, float] = {}
+    hours: Counter[str] = Counter()
     for utterance in read_corpus(corpus):
-        hours[utterance.voice] = hours.get(utterance.voice, 0.0) + len(utterance.values) / SAMPLE_RATE / 3600
+        hours[utterance.voice] += len(utterance.values) / SAMPLE_RATE / 3600
     return hours
 
 

@@ -2,6 +2,7 @@
 keeps what it resumes from in `training/` inside the draft's folder."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -57,10 +58,9 @@ def plan_layers(plan: str, depth: int) -> tuple[tuple[int, ...], tuple[int, ...]
     if plan in ("pcg", "ssd"):
         lower, upper, trained = (1, 2, None) if plan == "pcg" else (2, 6, (0, 1))
         return (*range(min(lower, depth)), *range(max(lower, depth - upper), depth)), trained
-    numbers = [int(n) for n in plan.split(",") if n.isascii() and n.isdigit() and len(n) < 5]
-    if len(numbers) != plan.count(",") + 1 or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
-        allowed = f"feature, pcg, ssd, or numbers of layers, lowest first, as in 0,{depth - 1}"
-        raise InputError("plan", plan[:40], allowed)
+    numbers = [int(n) for n in plan.split(",")] if re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", plan) else []
+    if not numbers or sorted(set(numbers)) != numbers or numbers[-1] >= depth:
+        raise InputError("plan", plan[:40], f"feature, pcg, ssd, or numbers of layers, lowest first, as in 0,{depth - 1}")
     return tuple(numbers), None
 
 

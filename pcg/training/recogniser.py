@@ -121,7 +121,6 @@ def train_parts(
     encoder, reader = parts["encoder"], nn.ModuleDict({name: parts[name] for name in ("projector", "lm")})
     spelling, reading = loop.make_optimizers(encoder, 1e-3, 1e-3), loop.make_optimizers(reader, 2e-3, 2e-3)
     mel, batches = LogMel().to(device), speech.SpeechBatches(train, seconds, seed)
-    print(f"recogniser: {batches.per_epoch} batches an epoch", flush=True)
 
     def step(index: int) -> dict[str, float]:
         parts.train()

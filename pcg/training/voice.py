@@ -111,7 +111,6 @@ class VoiceTraining:
         if prose is None or not prose.is_file():
             raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
         make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
-        print(f"corpus: {sum(corpus_hours(self.corpus).values()):.1f} hours", flush=True)
 
     def run_codec(self) -> None:
         recipe, where = self.recipe, (self.seed, self.device)
@@ -138,8 +137,7 @@ class VoiceTraining:
         train, checks = batches("train", self.seed), {split: batches(split, 0) for split in HELD_OUT}
         optimizers = loop.make_optimizers(both, lr=3e-3, muon_lr=3e-3, weight_decay=0.1)
         losses = joint_loss(target, draft, self.vocabulary)
-        count = sum(p.numel() for p in target.parameters())
-        print(f"target: {count} parameters, {train.per_epoch} batches an epoch", flush=True)
+        print(f"target: {train.per_epoch} batches an epoch", flush=True)
 
         def step(index: int) -> dict[str, float]:
             batch = misheard(train.batch(index), self.vocabulary, loop.generator(self.seed + 1, index))
