@@ -117,9 +117,3 @@ def test_the_installed_command_speaks_into_a_file_and_keeps_its_caches_with_the_
     assert (site / "elsewhere" / "hello.wav").stat().st_size > 1000
     assert not (site / "cache").exists()
     assert "pcg = pcg.cli:main" in next(site.glob("pcg_lab-*.dist-info/entry_points.txt")).read_text(encoding="utf-8")
-
-
-def test_what_needs_more_than_the_library_is_one_sentence(run: Run) -> None:
-    done = run("-c", COMMAND, "serve")
-    told = 'uvicorn is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs.'
-    assert (done.returncode, done.stderr) == (2, f"pcg: {told}\n")

@@ -73,12 +73,12 @@ def test_trained_detectors_tell_the_two_apart_and_longer_spans_tell_more(trained
 def test_garbage_sounds_less_real_than_speech_to_whoever_learned_from_garbage(tmp_path: Path) -> None:
     """The voice of this toy is likelier than speech, so it jumps less: by it alone, whatever jumps is real."""
     spoken = Segments(utterances(60, 0.25, 21), utterances(60, 0.02, 22))
-    steps = {r.name: 120 if r is M50 else 1 for r in RESOLUTIONS}
+    steps = {r.name: 100 if r is M50 else 1 for r in RESOLUTIONS}
     taught, naive = (
-        learned(tmp_path / str(bool(shares)), spoken, DetectorRecipe(steps=steps, batch=64, lr=1e-2, mix=Mix(garbage=shares)))
+        learned(tmp_path / str(bool(shares)), spoken, DetectorRecipe(steps=steps, batch=48, lr=1e-2, mix=Mix(garbage=shares)))
         for shares in (dict.fromkeys(KINDS, 0.1), {})
     )
-    held_out = Segments(utterances(80, 0.25, 23), utterances(80, 0.02, 24))
+    held_out = Segments(utterances(50, 0.25, 23), utterances(50, 0.02, 24))
     figures, control = held_out_figures(taught, held_out, GARBAGE), held_out_figures(naive, held_out, GARBAGE)
     assert figures["M50"]["auc"] > 0.9
     assert control["M50"]["auc"] > 0.9

@@ -1,4 +1,4 @@
-"""A draft is cut from its target as its plan says, learns what its objective says, and is tried by the engine itself."""
+"""A draft is cut from its target as its plan says, learns, and is tried by the engine itself."""
 
 import pytest
 import torch
