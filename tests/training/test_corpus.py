@@ -1,12 +1,14 @@
 """The corpus: what is held out stays out, and sound is trimmed and levelled."""
 
+import json
+
 import numpy as np
 import pytest
 
 from pcg.metrics.intelligibility import read_sentences
 from pcg.training.corpus import SPEAKERS, Speaker, load_teacher, make_corpus, speak
 from pcg.training.sentences import build_pool, held_out_words, is_held_out, plain
-from pcg.training.shards import read_corpus
+from pcg.training.shards import read_corpus, read_shard
 
 
 def test_held_out_words_are_rare_and_always_the_same():
@@ -49,3 +51,12 @@ def test_a_corpus_holds_its_held_out_sentences_apart(tmp_path, monkeypatch):
     train, held_out = ({u.text for u in read_corpus(tmp_path / "corpus", split)} for split in ("train", "held_out_sentences"))
     assert train
     assert not train & held_out
+
+
+def test_a_shard_of_the_second_edition_is_read(tmp_path):
+    """Its rows tell where an utterance begins, and no voice."""
+    np.save(tmp_path / "heart.npy", np.arange(5, dtype=np.int16))
+    rows = [{"text": "one", "start": 0, "length": 2}, {"text": "two", "start": 2, "length": 3}]
+    (tmp_path / "heart.json").write_text(json.dumps(rows))
+    spoken = [(u.voice, u.text, u.values.tolist()) for u in read_shard(tmp_path / "heart.npy")]
+    assert spoken == [(tmp_path.name, "one", [0, 1]), (tmp_path.name, "two", [2, 3, 4])]

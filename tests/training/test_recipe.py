@@ -15,8 +15,6 @@ from pcg.files import LIST
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
-from pcg.text.prompt import PhonemeReader
-from pcg.text.reading import phonemise
 from pcg.training.corpus import Speaker
 from pcg.training.models import Shape
 from pcg.training.shards import spoken_utterance, write_shard
@@ -36,9 +34,6 @@ TINY = VoiceRecipe(
     draft_steps=2,
     samples=8,
 )
-
-
-READER = PhonemeReader(tuple(sorted(set(phonemise("the old boat, good morning, where is the red horse?")))), (1.0,) * 40)
 
 
 def changed(**choices):
