@@ -20,7 +20,7 @@ from explorers.judging import Judges
 from explorers.listen.example import EXAMPLE, read_example
 from explorers.listen.layout import create_listen
 from explorers.more.recognition import create_recognition
-from explorers.more.spoof import can_judge, create_spoof
+from explorers.more.spoof import create_spoof
 from explorers.requests import Page, can_offer_tools, offer_tools
 from explorers.results.listening import create_listening_test
 from explorers.results.results import create_results, shipped_ids
@@ -84,13 +84,14 @@ def build_page(
                 create_results(page, ids)
             with gr.Tab("Listening test", elem_id="listening"):
                 create_listening_test(page, synthesizer, listen.controls, listen.speaker.speak)
-        if recogniser.is_dir() or can_judge(synthesizer):
+        judges = synthesizer.decoder.detectors is not None  # which know the codes of this voice
+        if recogniser.is_dir() or judges:
             with gr.Tab("More", elem_id="more-tab"), gr.Tabs(elem_classes="lab-parts"):
                 if recogniser.is_dir():
                     with gr.Tab("Recognition", elem_id="recognise"):
                         load = lru_cache(maxsize=1)(partial(load_recogniser, recogniser))
                         create_recognition(synthesizer, load, session, listen.in_hand)
-                if can_judge(synthesizer):
+                if judges:
                     with gr.Tab("Spoof detectors", elem_id="spoof"):
                         create_spoof(synthesizer, listen.controls, listen.speaker.speak)
         create_terms()
@@ -112,7 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.mcp:
                 offer_tools(page)
             try:
-                _serve(page, options, synthesizer)
+                _launch(page, options)
+                if not is_lent():  # the first takes of a process are slow; the example can be played meanwhile
+                    sleep(OPENING_SECONDS)
+                    synthesizer.warm_up()
+                page.block_thread()
             finally:
                 page.settle()
     except PCGError as error:
@@ -123,18 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _serve(page: gr.Blocks, options: argparse.Namespace, synthesizer: Synthesizer) -> None:
-    """Open the page, then warm up, as the first takes of a process are slow; the example can be played meanwhile."""
+def _launch(page: gr.Blocks, options: argparse.Namespace) -> None:
     served = {"server_name": options.host, "server_port": options.port, "share": options.share}
     try:
         page.launch(**served, prevent_thread_lock=True, **launch_options(tuple(options.allow_host), options.mcp))
     except OSError as error:
         address = f"{options.host or 'default'}:{options.port or 'default'}"
         raise InputError("host and port", address, "a free address of this computer") from error
-    if not is_lent():
-        sleep(OPENING_SECONDS)
-        synthesizer.warm_up()
-    page.block_thread()
 
 
 def _parser() -> argparse.ArgumentParser:

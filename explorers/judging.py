@@ -1,11 +1,9 @@
-"""The judges of sounds: words, speaker and quality, and their verdicts on the takes of the page. Knows nothing of gradio."""
+"""The judges of sounds: words, speaker and quality. Knows nothing of gradio."""
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
-from explorers.session import Session
 from pcg.asr.judges import FIRST_JUDGE, load_judge
 from pcg.metrics.intelligibility import NORMALISED, Judge, word_errors
 from pcg.metrics.quality import DNSMOS, JUDGE_RATE, Resemblyzer, cosine, for_judges
@@ -42,14 +40,3 @@ class Judges:
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
         """The words of a sound `[N]`, by the judge of words."""
         return self._words.transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]
-
-
-def judge_takes(load_judges: Callable[[], Judges], session: Session) -> Iterator[tuple[Path, str]]:
-    """Transcribe the takes on the cards of `session` that were not heard yet, one by one; yields the file and the words.
-
-    `load_judges` is called when there is something to judge. Closing the generator stops the work after the current take.
-    """
-    for shown in session.cards.values():
-        if shown.sound and shown.sound not in session.heard and shown.sound.is_file():
-            take = shown.with_sound()
-            yield shown.sound, load_judges().transcribe(take.audio, take.sample_rate)

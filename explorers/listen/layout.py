@@ -13,7 +13,7 @@ from gradio.blocks import Block
 from gradio.components import Component
 
 from explorers.errors import page_error, plain, showing_errors
-from explorers.judging import Judges, judge_takes
+from explorers.judging import Judges
 from explorers.listen import share
 from explorers.listen.actions import ALL, Request, Speaker, generate, recording_note, stopped
 from explorers.listen.example import Example
@@ -206,11 +206,14 @@ class Listen:
     def judge(self, hand: str, session: Session, turn: Turn) -> Iterator[Updates]:
         """Judge the takes on the cards until another run begins, which judges would slow down."""
         number = turn.number
-        with showing_errors(), closing(judge_takes(self.load_judges, session)) as transcripts:
-            for sound, words in transcripts:
+        for shown in session.cards.values():
+            if shown.sound and shown.sound not in session.heard and shown.sound.is_file():
+                with showing_errors():
+                    take = shown.with_sound()
+                    words = self.load_judges().transcribe(take.audio, take.sample_rate)
                 if turn.number != number:
                     return
-                session = session.with_transcript(sound, words)
+                session = session.with_transcript(shown.sound, words)
                 yield {self.stage: gr.update(value=self.value(session, hand)), self.session: session}
 
     def stop(self, hand: str, session: Session, turn: Turn) -> Updates:

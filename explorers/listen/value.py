@@ -88,8 +88,6 @@ def stage_value(
             "outdated": name in session.outdated,
             "cut": take.hit_limit,
             "speed": round(take.tokens_per_second),
-            "accepted": take.acceptance_rate,
-            "tested": take.acceptance_of_tested,
             "words": words,
             "starts": _starts(take.text, take.audio_seconds),
             "wrong": None if heard is None else _wrong(words, take.text, heard),

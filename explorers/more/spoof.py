@@ -76,11 +76,6 @@ class SpoofTake(NamedTuple):
     curves: Mapping[str, np.ndarray]
 
 
-def can_judge(synthesizer: Synthesizer) -> bool:
-    """Return whether there are spoof detectors for the codes of this voice."""
-    return synthesizer.decoder.detectors is not None
-
-
 def generate_all(
     synthesizer: Synthesizer, text: str, voice: str, temperature: float, seed: int, speak: Speak | None = None
 ) -> Iterator[SpoofTake | str]:
