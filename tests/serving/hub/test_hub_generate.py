@@ -111,10 +111,6 @@ def test_a_streamer_gets_every_token(target: LlamaForCausalLM, folder: str) -> N
     assert streamed.ended
 
 
-def test_pcg_at_theta_1_says_what_sd_says(target: LlamaForCausalLM, folder: str) -> None:
-    assert said(target, folder, method="pcg", theta=1.0, seed=3) == said(target, folder, method="sd", seed=3)
-
-
 @pytest.mark.parametrize(
     ("asked", "told"),
     [({"method": "ar"}, "method is 'ar'"), ({"theta": 7.0}, "theta is 7"), ({"num_beams": 2}, "num_beams is '2'")],
@@ -154,11 +150,6 @@ def test_its_example_speaks_with_a_sharded_checkpoint_what_it_speaks_with_a_whol
     said = names["speech"][0, names["input_ids"].shape[1] :].tolist()
     assert said
     assert set(said) <= {END, *range(FIRST_CODE, FIRST_CODE + CODES)}
-
-
-def test_without_trust_nothing_of_it_runs(target: LlamaForCausalLM, folder: str) -> None:
-    with pytest.raises(ValueError, match="trust_remote_code"):
-        target.generate(PROMPT, custom_generate=folder, trust_remote_code=False, **ASKED)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
