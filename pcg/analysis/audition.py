@@ -38,31 +38,27 @@ class Audition:
     positions: tuple[int, ...] = ()
 
 
-def alone(codec: Codec, token: int, context: Tensor, repeats: int = REPEATS) -> Audition:
-    """Sustain `token` over `repeats` tokens, `[repeats * hop]`, spoken by the voice that `context [C]`, int64, ends with; the
+def alone(codec: Codec, token: int, context: Tensor) -> Audition:
+    """Sustain `token` over REPEATS tokens, `[REPEATS * hop]`, spoken by the voice that `context [C]`, int64, ends with; the
     context, the run-up and the run-out are not heard."""
     _check(token, codec.codebook_size)
-    run = torch.full((RUN_UP + repeats + RUN_OUT,), token, dtype=torch.int64)
+    run = torch.full((RUN_UP + REPEATS + RUN_OUT,), token, dtype=torch.int64)
     first = (len(context) + RUN_UP) * codec.hop
-    wave = codec.decode(torch.cat([context, run]))[first : first + repeats * codec.hop]
+    wave = codec.decode(torch.cat([context, run]))[first : first + REPEATS * codec.hop]
     return Audition(token, fade_ends(wave.numpy(), codec.sample_rate), codec.sample_rate)
 
 
-def in_context(
-    synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, anchor: int, speaker: Reference, token: int | None = None
-) -> Audition:
-    """Decode the utterance `tokens [T]` with `token` (else the anchor) at every position where a member of G(anchor) stands.
-    Where no member occurs there are neither positions nor samples."""
-    spoken, codec = anchor if token is None else token, synthesizer.voice.codec
-    for each in (anchor, spoken):
-        _check(each, codec.codebook_size)
-    members = groups.members_of(int(groups.group_of_centre[anchor])).numpy()
+def in_context(synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, token: int, speaker: Reference) -> Audition:
+    """Decode the utterance `tokens [T]` with `token` at every position where a member of G(token) stands. Where no member
+    occurs there are neither positions nor samples."""
+    codec = synthesizer.voice.codec
+    _check(token, codec.codebook_size)
     utterance = np.asarray(tokens, np.int64)
-    places = np.isin(utterance, members)
+    places = np.isin(utterance, groups.members_of(int(groups.group_of_centre[token])).numpy())
     if not places.any():
-        return Audition(spoken, np.zeros(0, np.float32), codec.sample_rate)
-    samples = synthesizer.decode(np.where(places, spoken, utterance).tolist(), speaker)
-    return Audition(spoken, samples, codec.sample_rate, tuple(np.flatnonzero(places).tolist()))
+        return Audition(token, np.zeros(0, np.float32), codec.sample_rate)
+    samples = synthesizer.decode(np.where(places, token, utterance).tolist(), speaker)
+    return Audition(token, samples, codec.sample_rate, tuple(np.flatnonzero(places).tolist()))
 
 
 def guarded(auditions: Sequence[Audition]) -> tuple[Audition, ...]:

@@ -13,11 +13,8 @@ if TYPE_CHECKING:  # they bring in torch, and experiments are declared and read 
     from torch import Generator, Tensor
 
     from pcg.groups.groups import Groups
-    from pcg.groups.library import GroupLibrary
 
 REPLACEMENTS = ("group", "random")
-# Rounding to them never crosses a similarity: halves lie further apart, and `theta_for` stays amid them.
-THETA_DIGITS = 4
 SWAP_STREAM = 1
 
 
@@ -55,17 +52,17 @@ class Swapped:
 
     @property
     def share(self) -> float:
-        """Replaced tokens over all tokens: the paper's "Swap %" as a fraction; 0 for an empty utterance."""
+        """Return replaced tokens over all tokens: the paper's "Swap %" as a fraction; 0 for an empty utterance."""
         return len(self.positions) / len(self.tokens) if self.tokens else 0.0
 
     @property
     def mean_group_size(self) -> float:
-        """The mean of |G(t)| over the utterance's tokens, which weighs groups by how often they are said; 0 if it is empty."""
+        """Return the mean of |G(t)| over the utterance's tokens; 0 if it is empty."""
         return sum(self.group_sizes) / len(self.group_sizes) if self.group_sizes else 0.0
 
 
 def swap_coins(seed: int) -> "Generator":
-    """The generator for `swap` in a unit or a take of this seed, independent of the coins that chose its tokens."""
+    """Return the generator for `swap` in a take of this seed, independent of the coins that chose its tokens."""
     import torch
 
     state = np.random.SeedSequence([seed, SWAP_STREAM]).generate_state(1, np.uint64)[0]
@@ -96,11 +93,3 @@ def swap(tokens: Sequence[int], groups: "Groups", swap: Swap, usable: "Tensor", 
             raise InputError("codes to draw from", len(pool), "at least one other than the token")
         after[i] = int(others[int(draws[i] * len(others))])
     return Swapped(tuple(after), tuple(positions), tuple(sizes.tolist()))
-
-
-def same_size_theta(library: "GroupLibrary", theta: float, similarity: str, scale: str = "cosine") -> float:
-    """The theta at which groups by `similarity` are as large, in the mean of |G(t)| over all tokens, as those by `scale` are at
-    `theta`; to four digits. Raises InputError where the lists of `similarity` end before groups are that large."""
-    bounds("theta").check("theta", theta)
-    size = library.neighbours(scale).mean_size_at(theta)
-    return theta if similarity == scale else round(library.neighbours(similarity).theta_for(size), THETA_DIGITS)

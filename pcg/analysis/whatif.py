@@ -1,6 +1,6 @@
 """A finished take, read again by its models: how likely its tokens are (`surprisal`), and other settings (`what_if`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -121,12 +121,7 @@ def estimate(path: Path, acceptance: np.ndarray, lookahead: int) -> PathEstimate
 
 
 def what_if(
-    synthesizer: Synthesizer,
-    take: Take,
-    reference: Reference | None = None,
-    thetas: Sequence[float] = THETAS,
-    betas: Sequence[float] = BETAS,
-    lookaheads: Sequence[int] = LOOKAHEADS,
+    synthesizer: Synthesizer, take: Take, reference: Reference | None = None
 ) -> dict[str, list[tuple[float, PathEstimate]]]:
     """Estimate other values of one setting along a take, all else as in `take`; all verify token by token.
 
@@ -138,8 +133,8 @@ def what_if(
     floor = synthesizer.library.neighbours(settings.similarity).floor
     pcg, ssd = settings.for_method("pcg"), settings.for_method("ssd")
     by_setting = {
-        "theta": [(theta, pcg.with_(theta=theta)) for theta in thetas if theta >= floor],
-        "beta": [(beta, ssd.with_(beta=beta)) for beta in betas],
+        "theta": [(theta, pcg.with_(theta=theta)) for theta in THETAS if theta >= floor],
+        "beta": [(beta, ssd.with_(beta=beta)) for beta in BETAS],
     }
     rows = {
         name: [(value, estimate(path, acceptance_of(synthesizer, path, other), settings.lookahead)) for value, other in others]
@@ -147,7 +142,7 @@ def what_if(
     }
     if settings.method != "ar" and settings.verification == "token":
         acceptance = acceptance_of(synthesizer, path, settings)
-        rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in lookaheads]
+        rows["lookahead"] = [(lookahead, estimate(path, acceptance, lookahead)) for lookahead in LOOKAHEADS]
     return rows
 
 

@@ -94,20 +94,6 @@ class Neighbours:
         values, counts = self.levels
         return 1 + int(counts[values > self._checked(theta)].sum()) / self.vocabulary
 
-    def theta_for(self, mean_size: float) -> float:
-        """Return the theta whose groups come closest to `mean_size`, the mean of |G(t)| over all tokens, by counting.
-
-        It lies amid the thetas that give the same groups. Raises InputError if the lists' floor is too high for that size.
-        """
-        values, counts = self.levels
-        largest = self.mean_size_at(self.floor)
-        if not 1 <= mean_size <= largest:
-            raise InputError("mean_size", mean_size, f"from 1 to {largest:g}, which the floor {self.floor:g} leaves")
-        edges = torch.tensor([1.0, *values, self.floor], dtype=torch.float64)
-        sizes = 1 + torch.tensor([0, *counts], dtype=torch.float64).cumsum(0) / self.vocabulary
-        best = int((sizes - mean_size).abs().argmin())
-        return float((edges[best] + edges[best + 1]) / 2)
-
     def _checked(self, theta: float) -> float:
         if not theta >= self.floor:
             raise InputError("theta", theta, f"at least {self.floor:g}, the floor of the neighbour lists")

@@ -3,10 +3,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from pcg.analysis.swap import Swap, Swapped, same_size_theta, swap
+from pcg.analysis.swap import Swap, Swapped, swap
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
-from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take
@@ -79,35 +78,9 @@ def test_where_every_token_stands_alone_nothing_changes(synthesizer: Synthesizer
     assert (found.tokens, found.positions, found.share, found.mean_group_size) == (take.tokens, (), 0.0, 1.0)
 
 
-@pytest.mark.parametrize("token", [-1, 6, 7])
-def test_what_is_no_speech_code_is_refused(groups: Groups, token: int) -> None:
-    with pytest.raises(InputError, match="a speech code from 0 to 5"):
-        done([0, token], groups)
-
-
-def test_random_needs_another_code(groups: Groups) -> None:
-    only = torch.arange(6) == 1
+def test_what_is_no_speech_code_is_refused_and_random_needs_another_code(groups: Groups) -> None:
+    for token in (-1, 6, 7):
+        with pytest.raises(InputError, match="a speech code from 0 to 5"):
+            done([0, token], groups)
     with pytest.raises(InputError, match="codes to draw from is 1"):
-        swap([1], groups, Swap(THETA, replacement="random"), only, torch.Generator())
-
-
-def test_the_same_size_is_found_on_another_scale(synthesizer: Synthesizer) -> None:
-    library: GroupLibrary = synthesizer.library
-    for theta in (0.4, 0.6):
-        wanted = library.neighbours("cosine").mean_size_at(theta)
-        assert same_size_theta(library, theta, "cosine") == theta
-        lists, found = library.neighbours("mel"), same_size_theta(library, theta, "mel")
-        nearest = np.abs(1 + np.cumsum([0, *lists.levels[1]]) / lists.vocabulary - wanted).min()
-        assert abs(lists.mean_size_at(found) - wanted) == pytest.approx(nearest)
-    back = same_size_theta(library, same_size_theta(library, 0.5, "mel"), "cosine", "mel")
-    assert library.neighbours().mean_size_at(back) == pytest.approx(library.neighbours().mean_size_at(0.5), abs=0.2)
-
-
-def test_a_size_that_the_lists_do_not_reach_is_refused(synthesizer: Synthesizer) -> None:
-    with pytest.raises(InputError, match="theta is 7"):
-        same_size_theta(synthesizer.library, 7, "mel")
-    largest = {s: synthesizer.library.neighbours(s).mean_size_at(0.2) for s in ("cosine", "mel")}
-    more, fewer = sorted(largest, key=largest.get, reverse=True)
-    assert largest[more] > largest[fewer]
-    with pytest.raises(InputError, match="which the floor"):
-        same_size_theta(synthesizer.library, 0.2, fewer, more)
+        swap([1], groups, Swap(THETA, replacement="random"), torch.arange(6) == 1, torch.Generator())

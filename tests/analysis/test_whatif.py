@@ -130,14 +130,13 @@ def test_the_estimate_is_near_what_is_decoded(
 
 
 def test_rows_of_a_take(synthesizer: Synthesizer, takes: Sequence[Take]) -> None:
-    found = what_if(synthesizer, takes[0], thetas=(0.1, 0.2, 1.0), betas=(0.0, 1.0), lookaheads=(1, 3))
+    found = what_if(synthesizer, takes[0])
     rows = {knob: dict(row) for knob, row in found.items()}
-    assert list(rows["theta"]) == [0.2, 1.0]
     assert rows["theta"][0.2] == rows["lookahead"][3]
     assert rows["theta"][1.0].acceptance_rate == pytest.approx(rows["beta"][0.0].acceptance_rate, abs=0.03)
     assert rows["beta"][1.0].acceptance_rate > 0.9
     for unlike in (Settings("ar"), Settings("sd", verification="block")):
-        assert "lookahead" not in what_if(synthesizer, synthesizer.take(TEXT, unlike, "one"), thetas=(0.2,), betas=(0.0,))
+        assert "lookahead" not in what_if(synthesizer, synthesizer.take(TEXT, unlike, "one"))
 
 
 def test_a_long_text_that_was_cut_within_is_refused(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,14 +154,9 @@ def test_a_long_text_that_was_cut_within_is_refused(synthesizer: Synthesizer, mo
     raise AssertionError("no take was cut")
 
 
-@pytest.fixture(scope="module")
-def by_method(synthesizer: Synthesizer) -> dict[str, Take]:
-    voice = next(iter(synthesizer.voice.references))
-    return {m: synthesizer.take("Hello, yes.", Settings(m, theta=0.3, seed=3), voice) for m in ("ar", "sd", "pcg")}
-
-
-def test_surprisal_is_that_of_the_probabilities_that_the_tokens_were_drawn_from(synthesizer, by_method):
-    take = by_method["pcg"]
-    q = torch.from_numpy(follow(synthesizer, take).q[: len(take.tokens)]).double()
-    expected = -q[torch.arange(len(q)), torch.tensor(take.tokens)].log().sum()
-    assert surprisal(synthesizer, take) == pytest.approx(float(expected), rel=1e-5)
+def test_surprisal_is_that_of_the_probabilities_that_the_tokens_were_drawn_from(
+    synthesizer: Synthesizer, takes: Sequence[Take], paths: Sequence[TakePath]
+) -> None:
+    q = torch.from_numpy(paths[0].q[: len(takes[0].tokens)]).double()
+    expected = -q[torch.arange(len(q)), torch.tensor(takes[0].tokens)].log().sum()
+    assert surprisal(synthesizer, takes[0]) == pytest.approx(float(expected), rel=1e-5)

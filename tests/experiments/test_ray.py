@@ -3,20 +3,15 @@
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_worker import FakeSpec, result_of, units_of
 
-from pcg.analysis.swap import Swap
 from pcg.errors import InputError, PCGError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
-from pcg.experiments.unit import Condition, Unit, Utterance
-from pcg.experiments.worker import WorkerSpec
 from pcg.places import PROJECT
-from pcg.settings import Settings
 
 UNITS = units_of(4, 2)
 
@@ -73,18 +68,3 @@ def test_what_goes_wrong_is_one_sentence(cluster: None, tmp_path: Path, options:
         list(run(UNITS, FakeSpec(tmp_path / "log", **options), Store(tmp_path), ray=True))
     assert "\n" not in str(error.value)
     assert len(Store(tmp_path).all()) < 12
-
-
-def test_actors_give_what_one_process_gives(cluster: None, tiny_voice_folder: Path, tmp_path: Path) -> None:
-    spec, store = WorkerSpec(str(tiny_voice_folder), "embedded", dnsmos=False, cache=tmp_path / "cache"), Store(tmp_path)
-    said = [Utterance("hello", "one"), Utterance("yes", "two")]
-    ways = [
-        Condition("AR", Settings("ar")),
-        Condition("PCG", Settings(theta=0.3)),
-        Condition("S", Settings("ar"), swap=Swap(0.3)),
-    ]
-    units = [Unit(utterance, way, 1) for utterance in said for way in ways]
-    assert len(list(run(units, spec, store, ray=True))) == len(units)
-    found = [replace(r.result, decoding_seconds=0.0, wall_seconds=0.0) for r in store.records(units, spec.voice_id)]
-    worker = spec.load()
-    assert found == [replace(worker.run(unit), decoding_seconds=0.0, wall_seconds=0.0) for unit in units]

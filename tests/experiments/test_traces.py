@@ -48,6 +48,8 @@ def test_every_test_is_there_as_the_take_has_it(folder: Path, synthesizer: Synth
             assert row["coin"] == test.coin
             assert (row["p"], row["mass_q"]) == pytest.approx((test.p, test.mass_q))
     assert Traces.read(folder).methods == ["SD", "PCG", "top"]
+    sentences = pq.read_table(folder / SENTENCES).to_pylist()
+    assert [row["text"] for row in sentences if row["section"] == "everyday"] == read_sentences("everyday")
 
 
 def test_a_replay_decides_as_the_rule_did(folder: Path, synthesizer: Synthesizer) -> None:
@@ -71,16 +73,12 @@ def test_a_replay_decides_as_the_rule_did(folder: Path, synthesizer: Synthesizer
     assert traces.replay(tolerant(1)).acceptance_rate == 1
 
 
-def test_figures_are_those_of_serving_engines(folder: Path) -> None:
-    row = Traces.read(folder).recorded("SD")
-    assert row.tested_at[0] == row.rounds
-    assert row.acceptance_length == 1 + row.counts[:, 1].sum() / row.rounds
-    assert row.acceptance_rate <= row.acceptance_of_tested
-
-
 @pytest.mark.parametrize("kind", ["entropy", "group size", "sound"])
 def test_acceptance_is_told_by_parts_of_the_tests(kind: str, folder: Path, synthesizer: Synthesizer) -> None:
     row = Traces.read(folder).replay(coarse(synthesizer.groups(0.3), "thinning"))
+    assert row.tested_at[0] == row.rounds
+    assert row.acceptance_length == 1 + row.counts[:, 1].sum() / row.rounds
+    assert row.acceptance_rate <= row.acceptance_of_tested
     parts = row.by(kind, synthesizer.voice.codec)
     assert sum(count for _, count, _ in parts) == sum(row.tested_at)
     assert sum(count * share for _, count, share in parts) == pytest.approx(sum(row.accepted_at))
@@ -89,11 +87,6 @@ def test_acceptance_is_told_by_parts_of_the_tests(kind: str, folder: Path, synth
         assert all(before[1] <= after[0] for before, after in pairwise(ends))
     with pytest.raises(InputError, match="by is 'phone'"):
         row.by("phone")
-
-
-def test_the_sentences_lie_beside_the_traces(folder: Path) -> None:
-    rows = pq.read_table(folder / SENTENCES).to_pylist()
-    assert [row["text"] for row in rows if row["section"] == "everyday"] == read_sentences("everyday")
 
 
 def test_what_is_no_trace_is_refused(folder: Path, tmp_path: Path) -> None:
