@@ -41,6 +41,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, load_voice
 
 TITLE = "PCG Lab"
+IN_ITS_PLACE = "The embedded voice is used instead."
 QUEUE_LENGTH = 64
 SWITCH_SECONDS = 2e-4
 FILES = "GRADIO_TEMP_DIR"
@@ -50,25 +51,27 @@ INTERRUPTED = 130
 
 
 def build_page(
-    synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, draft: str = AUTO
+    synthesizer: Synthesizer, example: Path | None = None, recogniser: Path = RECOGNISER, trouble: str = "", draft: str = AUTO
 ) -> gr.Blocks:
     """Compose the page.
 
     Args:
         example: the folder of the takes that are ready when it opens, None for the shipped ones of the embedded voice.
         recogniser: the folder of the recogniser, without which its panel is left out.
+        trouble: why the requested voice is not loaded.
         draft: how the voice's draft was chosen.
     """
     voice, origin = synthesizer.voice, Origin.of(synthesizer.voice)
     own = EXAMPLE if voice.folder == EMBEDDED else None
     recorded = read_example(folder) if (folder := example or own) else None
     load_judges = lru_cache(maxsize=1)(Judges.load)
-    ids = shipped_ids(WorkerSpec(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision))
+    spec = WorkerSpec(str(voice.folder), FIRST_JUDGE, voice.device, draft=draft, precision=voice.precision)
+    ids = shipped_ids(spec)
     # Takes are files in a temporary folder, and would fill the disk of a page that runs for weeks.
     with Page(title=TITLE, fill_width=True, delete_cache=(3600, int(LIMITS.keep_seconds))) as page:
         gr.HTML(masthead_html(TITLE, voice), apply_default_css=False)
-        if voice.notice:
-            gr.HTML(banner_html(voice.notice), apply_default_css=False)
+        if trouble or voice.notice:
+            gr.HTML(banner_html(f"{trouble} {voice.notice}".strip()), apply_default_css=False)
         session = gr.State(recorded.session if recorded else Session())
         with gr.Tab("Listen", elem_id="listen-tab"):
             listen = create_listen(page, synthesizer, origin, session, load_judges, recorded, ids)
@@ -81,7 +84,7 @@ def build_page(
                     create_swap(synthesizer, load_judges, session, listen.in_hand)
         with gr.Tab("Results", elem_id="results-tab"), gr.Tabs(elem_classes="lab-parts"):
             with gr.Tab("Measured", elem_id="measured"):
-                create_results(page, ids)
+                create_results(page, synthesizer, spec, ids)
             with gr.Tab("Listening test", elem_id="listening"):
                 create_listening_test(page, synthesizer, listen.controls, listen.speaker.speak)
         judges = synthesizer.decoder.detectors is not None  # which know the codes of this voice
@@ -103,13 +106,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The thread that decodes would else wait up to 5 ms a round for those that make sounds and draw, and is timed.
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        voice = load_voice(options.model, options.device, options.draft, options.precision)
+        draft, trouble = options.draft, ""
+        try:
+            voice = load_voice(options.model, options.device, draft, options.precision)
+        except PCGError as error:  # a running page can show what went wrong
+            voice, draft, trouble = load_voice(), AUTO, f"{error} {IN_ITS_PLACE}"
+            print(error, file=sys.stderr)
         synthesizer = Synthesizer(voice, longest_seconds=LIMITS.job_seconds, exact_only=options.exact_only)
         # Takes and uploads lie in a folder of this process, which removes them when it is stopped.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         with own_folder("pcg-lab") as folder:
             os.environ[FILES] = str(folder)
-            page = build_page(synthesizer, draft=options.draft)
+            page = build_page(synthesizer, trouble=trouble, draft=draft)
             if options.mcp:
                 offer_tools(page)
             try:

@@ -149,6 +149,10 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
                 info=explained("theta"), elem_id="map-theta", min_width=260,
             )  # fmt: skip
             similarity = setting("similarity", "map-", info=None)
+            last = synthesizer.voice.codec.codebook_size - 1
+            token_box = gr.Number(
+                None, label=f"Token, 0 to {last}", precision=0, minimum=0, maximum=last, elem_id="map-token", min_width=120
+            )
         with TemporaryDirectory() as folder:
             points = Path(folder) / "map.json"
             write_points(synthesizer, points)
@@ -178,11 +182,13 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
         with showing_errors():
             return gr.update(**whole_view(synthesizer, session.in_hand(key), token, theta, similarity))
 
-    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
-        number = event_values(event).get("token")
+    def choose(number: object, theta: float, similarity: str) -> list[object]:
         with showing_errors():
             picture = {} if number is None else token_group(synthesizer, number, theta, similarity)
         return [gr.update(scene=picture), picture.get("token")]
+
+    def pick(theta: float, similarity: str, event: gr.EventData) -> list[object]:
+        return choose(event_values(event).get("token"), theta, similarity)
 
     def locate(theta: float, similarity: str, session: Session, key: str, event: gr.EventData) -> list[object]:
         asked, shown = event_values(event), session.in_hand(key)
@@ -214,6 +220,7 @@ def create_map(synthesizer: Synthesizer, session: gr.State, in_hand: gr.Radio, s
     session.change(redraw, drawn, map_, **QUICK)
     # "always_last" would repeat the data of the first event.
     map_.pick(pick, [theta, similarity], [map_, token], trigger_mode="multiple", **QUICK)
+    token_box.submit(choose, [token_box, theta, similarity], [map_, token], trigger_mode="always_last", **QUICK)
     places = [map_, token, theta, similarity]
     stage.locate(locate, [theta, similarity, session, in_hand], places, trigger_mode="multiple", **QUICK)
     hear.click(listen, [token, theta, similarity, in_hand, session], [words, *players], api_visibility="private")

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,12 +91,18 @@ def test_the_notice_names_everything_that_is_installed() -> None:
 
 
 @pytest.mark.parametrize("options", [["--model", "nowhere/at-all"], ["--device", "cuda"], ["--device", "abacus"]])
-def test_without_the_wanted_model_there_is_one_sentence_and_no_page(
-    options: list[str], capsys: pytest.CaptureFixture[str]
+def test_without_the_wanted_model_the_page_stays_up_and_says_why(
+    options: list[str], synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert app.main(options) == 2
+    troubles, load, page = [], app.load_voice, SimpleNamespace(settle=lambda: None, block_thread=lambda: None)
+    monkeypatch.setattr(app, "load_voice", lambda *asked: load(*asked) if asked else synthesizer.voice)
+    monkeypatch.setattr(app, "build_page", lambda *_, trouble, **__: troubles.append(trouble) or page)
+    monkeypatch.setattr(app, "_launch", lambda *_: None)
+    monkeypatch.setattr(app, "OPENING_SECONDS", 0)
+    assert app.main(options) == 0
     (told,) = capsys.readouterr().err.strip().splitlines()
     assert options[1] in told
+    assert troubles == [f"{told} The embedded voice is used instead."]
 
 
 def test_variables_choose_as_options_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,9 @@ def test_a_person_finds_hears_and_leaves_a_token(page: Page, synthesizer: Synthe
     expect(page.locator("#hear-words")).to_contain_text("times in a row")
     page.keyboard.press("Escape")
     expect(page.locator('.map [data-part="title"]')).to_have_text("No token chosen")
+    page.fill("#map-token input", "5")
+    page.keyboard.press("Enter")
+    expect(page.locator('.map [data-part="title"]')).to_have_text("Token 5")
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     assert complaints == []
 

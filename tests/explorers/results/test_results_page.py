@@ -1,9 +1,9 @@
-"""The Results tab: the verdict, the tables, the report."""
+"""The Results tab: the verdict, the tables, and own runs."""
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gradio as gr
@@ -22,18 +22,38 @@ from explorers.results.results import (
     card_html,
     create_results,
     read_results,
+    run_units,
+    units_of,
     verdict_html,
 )
 from explorers.theme import launch_options
-from pcg.errors import AssetError
-from pcg.experiments.grids import ar, pcg, sd, ssd
+from pcg.errors import AssetError, InputError
+from pcg.experiments.grids import EXPERIMENTS, ar, pcg, sd, ssd
 from pcg.experiments.store import Store
-from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.experiments.unit import Condition, Record, Unit, Utterance
+from pcg.synthesis.synthesizer import Synthesizer
 from tests.experiments.synthetic import CONTEXT, record
 from tests.explorers.chromium import NEEDS_CHROMIUM
 from tests.explorers.hostile import MARKUP
 from tests.explorers.results.test_report import DRAFTING
 from tests.explorers.served import serve
+
+
+@dataclass(frozen=True)
+class QuickSpec:
+    """A spec whose worker knows at once what comes of a unit."""
+
+    voice_id: str = "a voice and its judges"
+    device: str = "cpu"
+    threads: int = 1
+
+    def load(self) -> "QuickSpec":
+        return self
+
+    def record(self, unit: Unit, workers: int = 1) -> Record:
+        figures = {} if unit.settings.method == "ar" else DRAFTING
+        made = record(unit.condition, unit.utterance.text, context=CONTEXT | {"voice": self.voice_id}, **figures)
+        return replace(made, unit=unit)
 
 
 def units(*conditions: Condition, utterances: int = 6) -> list[Unit]:
@@ -48,9 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shipped")
     store = Store(folder)
     for unit in units(*CONDITIONS):
-        figures = {} if unit.settings.method == "ar" else DRAFTING
-        made = record(unit.condition, unit.utterance.text, context=CONTEXT | {"voice": "another voice"}, **figures)
-        store.add(unit.key("another voice"), replace(made, unit=unit))
+        store.add(unit.key("another voice"), QuickSpec("another voice").record(unit))
     write_report(folder, folder / "report.html")
     return folder
 
@@ -77,10 +95,30 @@ def test_damaged_results_are_one_sentence(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
+def test_a_run_does_what_is_missing_and_writes_the_report(tmp_path: Path) -> None:
+    wanted = units(ar(), sd(), pcg(0.4), utterances=2)
+    steps = run_units(wanted, QuickSpec(), tmp_path)
+    assert [next(steps), next(steps)] == ["0 of 6 units: preparing.", "1 of 6 units."]
+    steps.close()
+    assert len(Store(tmp_path).all()) == 1
+    first, *_, last = run_units(wanted, QuickSpec(), tmp_path)
+    assert (first, last) == ("1 of 6 units: preparing.", "All done: 6 units.")
+    assert read_results(tmp_path)["records"] == 6
+
+
+def test_the_units_of_one_utterance_stand_together_and_unknown_experiments_are_refused(synthesizer: Synthesizer) -> None:
+    together = [(unit.utterance, unit.seed) for unit in units_of(synthesizer, ["main", "tradeoff"], quick=True)]
+    assert together == sorted(together, key=list(dict.fromkeys(together)).index)
+    for told, names in {"at least one of main": [], "is '<b>'": ["<b>"]}.items():
+        with pytest.raises(InputError, match=told):
+            units_of(synthesizer, names, quick=True)
+
+
 @pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
+def address(synthesizer: Synthesizer, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with gr.Blocks() as app:
-        create_results(app, frozenset(), {SHIPPED: folder})
+        folders = {SHIPPED: folder, OWN: tmp_path_factory.mktemp("runs") / "results"}
+        create_results(app, synthesizer, QuickSpec(), frozenset(), folders)
     yield from serve(app, **launch_options())
 
 
@@ -106,5 +144,11 @@ def test_a_person_reads_the_verdict_first_and_opens_the_tables(page: Page, compl
         if card.is_visible():
             card.locator("button").first.click()
             expect(card.locator("table")).to_be_visible()
+    assert page.locator("#results-run").is_hidden()
+    page.get_by_role("button", name="Run experiments on this server").click()
+    expect(page.locator("#results-names")).to_contain_text(EXPERIMENTS["main"].title)
+    page.locator("#results-run").click()
+    expect(page.locator("#results-status")).to_contain_text("All done: ", timeout=30_000)
+    expect(page.locator("#results-verdict")).to_contain_text("units run on this server")
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     assert complaints == []
