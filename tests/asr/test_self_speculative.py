@@ -18,9 +18,7 @@ def test_entropies_are_those_of_the_formula() -> None:
     log_probs = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     direct = [-sum(math.exp(x) * x for x in frame) for frame in log_probs.tolist()]
     assert torch.allclose(frame_entropies(log_probs), torch.tensor(direct), atol=1e-6)
-    # A class without probability adds nothing.
-    certain_and_even = torch.tensor([[0.0, -math.inf], [math.log(0.5), math.log(0.5)]])
-    assert torch.allclose(frame_entropies(certain_and_even), torch.tensor([0.0, math.log(2)]))
+    assert float(frame_entropies(torch.tensor([0.0, -math.inf]))) == 0, "a class without probability adds nothing"
 
 
 def test_one_uncertain_frame_closes_the_gate(recogniser: Recogniser, babble: Babble) -> None:
@@ -94,9 +92,7 @@ def test_a_batch_hears_what_single_utterances_hear(recogniser: Recogniser, babbl
     utterances = babble(7, 7)
     together = transcribe(recogniser, utterances, thresholds)
     alone = [transcribe(recogniser, [utterance], thresholds)[0] for utterance in utterances]
-    few = transcribe(recogniser, utterances, thresholds, batch_seconds=2.0)
-    for one, two, three in zip(together, alone, few, strict=True):
+    for one, two in zip(together, alone, strict=True):
         assert (one.text, one.stage, one.tokens, one.accepted) == (two.text, two.stage, two.tokens, two.accepted)
-        assert (one.text, one.stage, one.tokens, one.accepted) == (three.text, three.stage, three.tokens, three.accepted)
         assert torch.allclose(one.entropies, two.entropies, atol=1e-4)
         assert torch.allclose(one.likelihoods, two.likelihoods, atol=1e-4)

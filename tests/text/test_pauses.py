@@ -32,8 +32,7 @@ def test_what_only_looks_like_a_pause_is_one_sentence(mark):
 
 @pytest.mark.parametrize("text", ["He took a pause: 1 minute.", "[pauses: 3] Hello."])
 def test_the_word_is_still_a_word(text):
-    assert check_text(text) == text
-    assert "pause" in normalise(text)
+    assert "pause" in normalise(check_text(text))
 
 
 def test_twenty_pauses_are_enough():

@@ -15,13 +15,7 @@ from pcg.training.tokens import TokenizedUtterance
 
 @pytest.mark.parametrize(
     ("words", "depth", "layers"),
-    [
-        ("pcg", 32, (0, 30, 31)),
-        ("pcg", 3, (0, 1, 2)),
-        ("ssd", 24, (0, 1, 18, 19, 20, 21, 22, 23)),
-        ("ssd", 12, (0, 1, 6, 7, 8, 9, 10, 11)),
-        ("0,1,27", 28, (0, 1, 27)),
-    ],
+    [("pcg", 32, (0, 30, 31)), ("pcg", 2, (0, 1)), ("ssd", 24, (0, 1, 18, 19, 20, 21, 22, 23)), ("0,1,27", 28, (0, 1, 27))],
 )
 def test_plans_name_the_papers_layers_for_any_depth(words, depth, layers):
     assert plan_layers(words, depth)[0] == layers

@@ -48,7 +48,6 @@ def test_only_what_is_named_differs_from_the_embedded_voice(tmp_path: Path) -> N
     [
         ("[]", "recipe"),
         ("target: {wide: 3}", "key of the target"),
-        ("target_steps: 0", "target_steps"),
         ("target: {width: 100, heads: 3}", "width"),
         ("codec: {levels: [64, 64, 64]}", "levels"),
         ("codec: {sample_rate: 24000}", "sample_rate"),
