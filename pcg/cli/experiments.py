@@ -1,4 +1,4 @@
-"""Commands of experiments: experiment, swap, report, replay, listening-test."""
+"""Commands of experiments: experiment, swap, report, replay, listeners."""
 
 import json
 import sys

@@ -40,8 +40,8 @@ def test_normalise_shows_words_and_phonemes_and_names_what_is_left_out(capsys):
 
 
 def test_speak_writes_a_wav_that_its_seed_repeats_and_prints_its_figures(model, tmp_path, capsys):
-    files = [tmp_path / f"{number}.wav" for number in range(6)]
-    asked = [("ar", 5), ("sd", 5), ("ssd", 5), ("pcg", 5), ("pcg", 5), ("pcg", 6)]
+    files = [tmp_path / f"{number}.wav" for number in range(4)]
+    asked = [("ar", 5), ("pcg", 5), ("pcg", 5), ("pcg", 6)]
     for (method, seed), out in zip(asked, files, strict=True):
         assert (
             main(["speak", "hello", "--model", model, "--method", method, "--seed", str(seed), "--out", str(out), "--json"])
