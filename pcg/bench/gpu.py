@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcg.bench.shapes import Forced, over, random_pair, shape_figures, tokens_per_second
-from pcg.decode.device_loop import DevicePool
-from pcg.decode.device_rules import CoinBlock, on_device
+from pcg.bench.shapes import PROMPT, Forced, over, random_pair, shape_figures, tokens_per_second
+from pcg.decode.device_loop import DeviceLoop, DevicePool, Program
+from pcg.decode.device_rules import CoinBlock, TokenRule, on_device
 from pcg.decode.model_runner import ModelRunner
+from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
@@ -50,7 +51,7 @@ def gpu_check(device: str = "cuda", shapes: tuple[str, ...] = SHAPES, draws: int
     end = perf_counter() + SECONDS
     sections: dict[str, Callable[[], object]] = {"exactness": lambda: exactness(torch.device(device), draws)}
     for name in shapes:
-        sections[name] = lambda name=name: shape_figures(name, device, 2, LOOKAHEADS, RATES)
+        sections[name] = lambda name=name: _shape_figures(name, device)
     sections["embedded"] = lambda: embedded_figures(device)
     sections["batches"] = lambda: batch_figures(shapes[0], device)
     sections["int8"] = lambda: int8_figures(shapes[0], device)
@@ -120,6 +121,51 @@ def _deviation(drawn: Tensor, promised: Tensor, draws: int | None = None) -> flo
     shares = drawn.bincount(minlength=len(promised)) / count
     spread = (promised * (1 - promised) / count).sqrt().clamp(min=1e-9)
     return round(float(((shares - promised).abs() / spread).max()), 2)
+
+
+def _shape_figures(name: str, device: str) -> dict[str, object]:
+    """Return `shape_figures` with the milliseconds of a round's parts by lookahead."""
+    pair = random_pair(name, device)
+    parts = {str(n): round_parts(*pair, n, device) for n in LOOKAHEADS}
+    return shape_figures(name, pair, device, 2, LOOKAHEADS, RATES) | {"parts_ms": parts}
+
+
+def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: str, repeats: int = 30) -> dict[str, float]:
+    """Return the milliseconds of a round and of its parts, each recorded as a graph of its own; `host` is what the clock of the
+    host adds to the round."""
+    prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
+    request = Request(prompt, 64, torch.Generator().manual_seed(0), Plain(1.0), exact, lookahead)
+    loop = DeviceLoop(target, draft, 1, 512)
+    loop.prefill([request])
+    program = Program(TokenRule(), lookahead, 0, 1.0)
+    found = {name: _graph_ms(work, device, repeats) for name, work in loop.parts(program).items()}
+    begun = perf_counter()
+    rounds = sum(1 for _ in loop.rounds([request], len(request.prompt.ids)))
+    wall = 1e3 * (perf_counter() - begun) / max(1, rounds)
+    return {name: round(ms, 4) for name, ms in (found | {"host": max(0.0, wall - found["round"])}).items()}
+
+
+def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
+    """The mean milliseconds of `work`, on a GPU replayed as a graph and timed by events."""
+    work()
+    if device != "cuda":
+        begun = perf_counter()
+        work()
+        return 1e3 * (perf_counter() - begun)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(repeats):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / repeats
 
 
 def embedded_voice(device: str, folder: Path = ASSETS / "voice") -> tuple[Checkpoint, Vocabulary, Prompt, Tensor]:

@@ -140,15 +140,20 @@ def over(speed: float, before: float, after: float) -> float | None:
 
 
 def shape_figures(
-    name: str, device: str, repeats: int, lookaheads: Sequence[int] = LOOKAHEADS, rates: Sequence[float] = RATES
+    name: str,
+    pair: tuple[DecodingLlama, DecodingLlama],
+    device: str,
+    repeats: int,
+    lookaheads: Sequence[int] = LOOKAHEADS,
+    rates: Sequence[float] = RATES,
 ) -> dict[str, object]:
-    """Time AR and rounds of each lookahead with forced acceptance, on random weights of a shape, behind `PROMPT` ids.
+    """Time AR and rounds of each lookahead with forced acceptance, on the `pair` of a shape, behind `PROMPT` ids.
 
     Returns:
         ceiling: tokens/s at which the weights can be read; ar: tokens/s before and after; over_ar: by lookahead and rate, None
         where AR was not steady; round_in_ar_steps: by lookahead, what a round costs.
     """
-    target, draft = random_pair(name, device)
+    target, draft = pair
     ceiling = read_bandwidth(device, target.bytes_per_step) / target.bytes_per_step
     pool = DevicePool() if device == "cuda" else None
     before = tokens_per_second(pool, target, None, None, 0, repeats)

@@ -339,9 +339,9 @@ def shape(
     device: str = "cpu",
 ) -> None:
     """Time random weights of a shape, with forced length and acceptance."""
-    from pcg.bench.shapes import shape_figures
+    from pcg.bench.shapes import random_pair, shape_figures
 
-    print(json.dumps(shape_figures(shape, device, options.repeats)))
+    print(json.dumps(shape_figures(shape, random_pair(shape, device), device, options.repeats)))
 
 
 @with_options(MODEL, BENCH, {"threads": (int, 1, "threads of torch", 1)})

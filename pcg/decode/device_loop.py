@@ -7,7 +7,7 @@ The host launches `BLOCK` rounds, and then reads what they decided in one copy. 
 off what was played behind it. Coins are drawn on the host, from the same generators as in the loop of `speculative.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -222,6 +222,26 @@ class DeviceLoop:
         of_round = torch.stack([each.double() for each in verdicts[:5]], -1)
         report.index_copy_(0, self._clock, torch.cat([of_round, by_position.flatten(1)], 1)[None])
         self._clock += 1
+
+    def parts(self, program: Program) -> dict[str, Callable[[], object]]:
+        """Return the work of a round and of each of its parts, to be timed behind the prompts that were read."""
+        tables, report, _ = self._record(program, SMALLEST)
+        coins = tables.at(self._clock)
+        drafted, p = self._drafted(program, SMALLEST, coins.draft)
+        slots = self._length[:, None] - 1 + torch.arange(program.lookahead + 1, device=self._ids.device)
+        ids = torch.cat([self._ids.gather(1, slots[:, :1]), self._ids_of[drafted]], 1)
+
+        def verify() -> Tensor:
+            tables, last = self._tables(slots), program.lookahead + 1
+            return self._softened(program, self.target.run(ids, tables, self._cache, slots[:, 0], SMALLEST, last))
+
+        def play() -> None:
+            self._clock.zero_()
+            self._round(program, SMALLEST, tables, report)
+
+        q = verify()
+        draft = partial(self._drafted, program, SMALLEST, coins.draft)
+        return {"draft": draft, "target": verify, "rule": partial(program.rule, drafted, p, q, coins), "round": play}
 
     def _drafted(self, program: Program, width: int, coins: Tensor) -> tuple[Tensor, Tensor]:
         """Draft a token by each of `coins [B, L]`: tokens `[B, L]` and their probabilities `[B, L, V]`."""

@@ -43,6 +43,7 @@ def test_every_section_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.set_num_threads(threads)
     assert json.loads(json.dumps(found)) == found
     assert set(found["small"]["round_in_ar_steps"]) == {"1", "3", "5"}
+    assert set(found["small"]["parts_ms"]["3"]) == {"draft", "target", "rule", "round", "host"}
     assert set(found["embedded"]) == {"ar", "sd", "ssd", "pcg", "ar again"}
     assert found["embedded"]["pcg"]["tokens_per_call"] > found["embedded"]["ar"]["tokens_per_call"] > 0.9
     assert set(found["batches"]) == {"1", "2"}

@@ -9,7 +9,7 @@ import torch
 from test_running_batch import models
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcg.decode.device_loop import BLOCK, SMALLEST, DeviceLoop, DevicePool, Program, fits
+from pcg.decode.device_loop import BLOCK, DeviceLoop, DevicePool, Program, fits
 from pcg.decode.device_rules import on_device
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.groups.groups import Groups
@@ -112,10 +112,9 @@ def test_a_round_asks_the_host_nothing(method: str) -> None:
     loop = DeviceLoop(target, draft if RULES[method] else None, len(requests), 256)
     loop.prefill(requests)
     program = Program(on_device(RULES[method], torch.device("cpu")), 3 if RULES[method] else 0, 0, 1.0)
-    tables, report, _ = loop._record(program, SMALLEST)
-    loop._clock.zero_()
+    play = loop.parts(program)["round"]
     with torch.inference_mode(), Called() as called:
-        loop._round(program, SMALLEST, tables, report)
+        play()
     assert len(called.names) > 50
     assert not [name for name in called.names if "local_scalar" in name or "nonzero" in name or "item" in name]
 
