@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 
 from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
-from pcg.experiments.worker import WorkerSpec
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
 from pcg.models.weights import Checkpoint, Vocabulary
 from pcg.saved_take import Origin, Stored, shell_snippet
@@ -26,10 +25,10 @@ WORDS = "hello, is this one sentence?"
 def featured(
     tiny_voice_folder: Path, target: Checkpoint, vocabulary: Vocabulary, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The tiny voice with a feature draft as its own, and the layers that were its own by the name of subset."""
+    """The tiny voice with a feature draft as its own."""
     folder = tmp_path_factory.mktemp("featured")
     shutil.copytree(tiny_voice_folder, folder, dirs_exist_ok=True)
-    (folder / "draft").rename(folder / "draft-subset")
+    shutil.rmtree(folder / "draft")
     write_feature_draft(folder / "draft", target, vocabulary)
     return folder
 
@@ -43,40 +42,33 @@ def write_feature_draft(folder: Path, target: Checkpoint, vocabulary: Vocabulary
     save_file(tensors, folder / "model.safetensors")
 
 
-def test_the_drafts_of_a_voice_are_chosen_by_name(
-    featured: Path, target: Checkpoint, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+def test_the_draft_of_a_voice_is_its_own_or_that_of_a_folder(
+    featured: Path, target: Checkpoint, vocabulary: Vocabulary
 ) -> None:
     own = choose_draft("auto", target, vocabulary, featured / "draft")
     assert (own.kind, own.notice) == ("trained", "")
     assert isinstance(own.model, FeatureDraft)
-    named = choose_draft("subset", target, vocabulary, featured / "draft")
-    assert (named.kind, named.notice, named.model.weights.layers) == ("subset", "", 2)
-    (featured / "subset").mkdir(exist_ok=True)
-    monkeypatch.chdir(featured)  # where a folder of that name lies, too
-    assert choose_draft("subset", target, vocabulary, featured / "draft").kind == "subset"
-    for missing in ("pcg", "Subset", "../draft-subset"):
-        with pytest.raises(InputError, match="auto, subset, none"):
+    for missing in ("subset", "../draft"):
+        with pytest.raises(InputError, match="auto, none"):
             choose_draft(missing, target, vocabulary, featured / "draft")
     elsewhere = choose_draft(str(featured / "draft"), target, vocabulary, None)
     assert elsewhere.kind.startswith("folder:")
     assert isinstance(elsewhere.model, FeatureDraft)
-    specs = [WorkerSpec(str(featured), draft=choice).voice_id for choice in ("auto", "subset")]
-    assert specs[0] != specs[1]
 
 
 @pytest.mark.slow
 def test_every_method_speaks_with_a_feature_draft(featured: Path, tmp_path: Path) -> None:
     synthesizer = Synthesizer(load_voice(str(featured)), tmp_path)
-    subset = Synthesizer(load_voice(str(featured), draft="subset"), tmp_path)
+    subset = Synthesizer(load_voice(str(featured), draft="layers:0,1"), tmp_path)
     for method in METHODS:
         settings = Settings(method, theta=0.3, seed=1)
         take = synthesizer.take(WORDS, settings, "one")
         assert take.tokens
         assert (subset.take(WORDS, settings, "one").tokens == take.tokens) == (method == "ar")
     stored = Stored(text=WORDS, voice="one", settings=Settings(), origin=Origin.of(subset.voice))
-    assert stored.origin.draft == "subset"
+    assert stored.origin.draft == "layers:0,1"
     assert Stored.from_json(stored.to_json()) == stored
-    assert "--draft subset " in shell_snippet(stored, "here")
+    assert "--draft layers:0,1 " in shell_snippet(stored, "here")
     rows = what_if(synthesizer, synthesizer.take(WORDS, Settings("sd", seed=1), "one"))
     assert 0 <= dict(rows["lookahead"])[3].acceptance_rate <= 1
 
