@@ -211,11 +211,10 @@ def python_snippet(stored: Stored, model: str = EMBEDDED) -> str:
 def shell_snippet(stored: Stored, model: str = EMBEDDED) -> str:
     """Return a command that writes speech.wav. A streamed take is said at once: the same tokens, and samples within -45 dB."""
     settings = stored.settings
-    words = ["python", "-m", "pcg", "speak", "--method", settings.method, "--similarity", settings.similarity]
-    words += ["--sampler", settings.sampler, "--verification", settings.verification]
-    for name in filter(is_numeric, Settings.model_fields):
-        words += [f"--{name.replace('_', '-')}", f"{getattr(settings, name)!r}"]
-    words += ["--hierarchical"] if settings.hierarchical else []
+    words = ["python", "-m", "pcg", "speak"]
+    for name, value in settings.as_dict().items():
+        option = f"--{name.replace('_', '-')}"
+        words += ([option] if value else []) if isinstance(value, bool) else [option, str(value)]
     if stored.reference is None:
         words += ["--voice", stored.voice]
     else:

@@ -174,19 +174,6 @@ class Breakeven:
         exact, speed = self.best("sd")
         return said + f"; SD, which keeps AR's distribution, reaches {speed:.2f} x at lookahead {exact}."
 
-    def table(self) -> str:
-        """Return costs by width and speed-ups by method as columns of plain text."""
-        counts, passes, rounds = list(self.costs.round_cost), self.costs.pass_cost, self.costs.round_cost
-        rows = [
-            ("tokens at once or drafted", [f"{n:d}" for n in counts]),
-            ("a pass, in AR steps (v)", [f"{passes[n]:.2f}" if n in passes else "" for n in counts]),
-            ("a round, in AR steps (R)", [f"{rounds[n]:.2f}" for n in counts]),
-        ]
-        for method, chances in self.acceptances.items():
-            rows.append((f"{method}: accepted of tested", [f"{chance:.0%}" for chance in chances]))
-            rows.append((f"{method}: times AR", [f"{self.speedups[method][n]:.2f}" for n in counts]))
-        return "\n".join(f"{name:28}" + "".join(f"{cell:>7}" for cell in cells) for name, cells in rows)
-
     def as_dict(self) -> dict[str, object]:
         """Return the figures as JSON values."""
         method, lookahead, speedup = self.winner

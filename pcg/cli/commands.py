@@ -329,7 +329,7 @@ def quick(options: SimpleNamespace) -> None:
     from pcg.bench.costs import will_it_pay
 
     verdict = will_it_pay(load_synthesizer(options), Settings())
-    print(verdict.table(), verdict.sentence, json.dumps(verdict.as_dict()), sep="\n")
+    print(verdict.sentence, json.dumps(verdict.as_dict()), sep="\n")
 
 
 @with_options(BENCH)

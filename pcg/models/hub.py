@@ -237,7 +237,9 @@ def _explained(model: HubModel, error: Exception) -> str:
     """Return one sentence that says what to do."""
     from huggingface_hub import errors, get_token
 
-    page, causes = f"https://huggingface.co/{model.repository}", _causes(error)
+    page, causes = f"https://huggingface.co/{model.repository}", [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
+        causes.append(cause)
     login, has_token = "log in with 'hf auth login' or set HF_TOKEN", bool(get_token())
     account = " with the account of your token" if has_token else f", then {login}"
     name = ", and that your token may read it" if has_token else f" or, if it is private, {login}"
@@ -259,15 +261,6 @@ def _explained(model: HubModel, error: Exception) -> str:
         return f"The hub refuses {model}: {login}, with a token that may read it."
     kind = f"{type(error).__name__}{f', status {code}' if code else ''}"
     return f"{model} could not be downloaded from the hub ({kind}): check the network and try again; what has come is kept."
-
-
-def _causes(error: BaseException | None) -> list[BaseException]:
-    """Return the error and its causes."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
 
 
 def weights_digest(folder: Path) -> str:
