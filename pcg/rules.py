@@ -176,7 +176,8 @@ def coarse(groups: Groups, residual: str = "dense") -> Rule:
 
 
 def coarse_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, groups: Groups, residual: str) -> Verdict:
-    _check_vocabulary(groups, q)
+    if q.shape[1] != groups.vocabulary:
+        raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
     p, q, tests = as_array(p), as_array(q), []
     labels, accept = coins.group.tolist(), coins.accept.tolist()
     for i, x in enumerate(drafted.tolist()):
@@ -219,11 +220,6 @@ def _replacement(residual: str) -> Callable[..., Replacement]:
     if residual not in RESIDUALS:
         raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
     return dense_replacement if residual == "dense" else thinned_replacement
-
-
-def _check_vocabulary(groups: Groups, q: Tensor) -> None:
-    if q.shape[1] != groups.vocabulary:
-        raise InputError("groups", f"made for {groups.vocabulary} tokens", f"groups over the {q.shape[1]} tokens of q")
 
 
 # Block verification: drafted tokens are judged together (Sun et al., arXiv 2403.10444, Algorithm 2)

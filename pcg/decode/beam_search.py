@@ -69,7 +69,9 @@ def hierarchical(
     real nor synthetic there. The paper tells of neither case.
     """
     if plan.warmup:
-        yield _warm_up(advance, plan, utterance)
+        first = _Beam(0, utterance)
+        _extend(advance, [first], plan.warmup)
+        yield Cycle(0, (first.branch(),), 0)
     while not utterance.ended and len(utterance.emitted) < utterance.limit:
         start = len(utterance.emitted)
         beams = _spread(fork, plan.beams[0], utterance)
@@ -82,12 +84,6 @@ def hierarchical(
         chosen = _best(detectors, plan.weights, beams, start)
         utterance = chosen.utterance
         yield Cycle(start, tuple(beam.branch() for beam in everyone), chosen.number)
-
-
-def _warm_up(advance: Advance, plan: Hierarchy, utterance: DecodingSequence) -> Cycle:
-    first = _Beam(0, utterance)
-    _extend(advance, [first], plan.warmup)
-    return Cycle(0, (first.branch(),), 0)
 
 
 def _spread(fork: Fork, count: int, utterance: DecodingSequence) -> list[_Beam]:

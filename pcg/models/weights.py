@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pcg.errors import AssetError, PCGError, first_line
 
 if TYPE_CHECKING:
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2ForCausalLM
+    from transformers import LlamaForCausalLM, Qwen2ForCausalLM
 
 
 @dataclass(frozen=True)
@@ -195,17 +195,13 @@ def bytes_of(weight: Tensor) -> int:
 
 def layer_subset(target: "LlamaForCausalLM", layers: Sequence[int]) -> "LlamaForCausalLM":
     """Copy the target's `layers` (in order), its embedding, its final norm and its head, to be trained (PCG 3.1)."""
-    draft = type(target)(_subset_config(target.config, layers))
+    config = deepcopy(target.config)
+    config.num_hidden_layers = len(layers)
+    if getattr(config, "layer_types", None):
+        config.layer_types = [config.layer_types[i] for i in layers]
+    draft = type(target)(config)
     draft.load_state_dict(dict(Checkpoint.of(target).subset(layers).tensors))
     return draft
-
-
-def _subset_config(config: "LlamaConfig", layers: Sequence[int]) -> "LlamaConfig":
-    subset = deepcopy(config)
-    subset.num_hidden_layers = len(layers)
-    if getattr(subset, "layer_types", None):
-        subset.layer_types = [config.layer_types[i] for i in layers]
-    return subset
 
 
 KINDS = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
