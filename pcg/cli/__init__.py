@@ -10,6 +10,9 @@ import typer
 
 from pcg.cli import commands, experiments
 from pcg.errors import PCGError, unexpected
+from pcg.settings import Settings
+
+KINDS = {"int": "a whole number", "float": "a number", "greater": "at least {ge:g}", "less": "at most {le:g}"}
 
 
 def create_app() -> typer.Typer:
@@ -55,11 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error as one sentence."""
+    """Return an error as one sentence; that of an option says: FIELD is VALUE, but must be ALLOWED."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "The disk is full: what was written is not whole."
     if isinstance(error, ModuleNotFoundError):
         return f'{error.name} is not installed: pip install "pcg-lab[app] @ git+URL" brings what this command needs.'
-    if not isinstance(error, PCGError) and hasattr(error, "format_message"):
-        return " ".join(error.format_message().split()).rstrip(".") + "."
-    return str(error if isinstance(error, PCGError) else unexpected(error))
+    if isinstance(error, PCGError) or not hasattr(error, "format_message"):
+        return str(error if isinstance(error, PCGError) else unexpected(error))
+    parameter, cause = getattr(error, "param", None), error.__cause__
+    if parameter and hasattr(cause, "errors"):
+        first, name = cause.errors()[0], parameter.name
+        kind = KINDS.get(first["type"].partition("_")[0], "a value of its kind").format(**first.get("ctx", {}))
+        allowed = Settings.allowed(name) if name in Settings.model_fields else kind
+        return f"{name.replace('_', '-')} is {first['input']!r}, but must be {allowed}."
+    return " ".join(error.format_message().split()).rstrip(".") + "."

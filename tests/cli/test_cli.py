@@ -195,7 +195,7 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
         (["speak", "hello", "--theta", "3"], "theta is 3.0, but must be a number from 0.2 to 1."),
         (["speak", "hello", "--method", "magic"], "method"),
         (["speak", "hello", "--reference", "no.wav", "--reference-text", "hi"], "audio file"),
-        (["speak", "hello", "--temperature", "warm"], "--temperature"),
+        (["speak", "hello", "--temperature", "warm"], "temperature is 'warm', but must be a number from 0 to 2."),
         (["speak"], "text"),
         (["sing"], "sing"),
         (["train", "everything"], "stage is 'everything'"),
@@ -205,7 +205,7 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
         (["speak", "hello", "--model", "nowhere"], "model"),
         (["transcribe", "missing.wav"], "audio file"),
         (["transcribe", "missing.wav", "--mode", "magic"], "mode"),
-        (["speak", "hello", "--verify", "0"], "'--verify': Input should be greater than or equal to 1."),
+        (["speak", "hello", "--verify", "0"], "verify is '0', but must be at least 1."),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(model, capsys, arguments, named):
