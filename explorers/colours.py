@@ -21,7 +21,7 @@ DETECTORS = {
 
 
 def css_variables() -> str:
-    """The colours as variables of the style sheets: `--method-ar`; `--spoof-M50-25` and `--spoof-M50-25-dashes` for M50<-25."""
+    """Return the colours as variables of the style sheets, such as `--method-ar` and `--spoof-M50-25-dashes`."""
     light = "".join(f"--method-{method}: {colour}; " for method, colour in METHODS.items())
     dark = ""
     for name, (on_light, on_dark, dashes) in DETECTORS.items():

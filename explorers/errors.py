@@ -24,7 +24,7 @@ PLAIN = (
 
 
 def plain(error: PCGError) -> str:
-    """The sentence of `error` for a visitor, who knows the value that was sent."""
+    """Return the sentence of `error` for a visitor, who knows the value that was sent."""
     sentence = str(error)
     told = next((told for part, told in PLAIN if part in sentence), None)
     if told or not (bound := re.fullmatch(r"(\w[\w ]*?) is .*, but must be (.+)", sentence, re.DOTALL)):
@@ -34,7 +34,7 @@ def plain(error: PCGError) -> str:
 
 
 def page_error(error: PCGError) -> gr.Error:
-    """The sentence for the page, escaped, as the page would run HTML."""
+    """Return the sentence for the page, escaped, as the page would run HTML."""
     return gr.Error(escape(plain(error), quote=False), duration=TOLD_SECONDS, print_exception=False)
 
 
@@ -56,7 +56,7 @@ def check_whole(field: str, value: object, low: int, high: int) -> int:
 
 
 def fault(error: Exception) -> PCGError:
-    """The sentence for an unexpected error, which goes into the log."""
+    """Return the sentence for an unexpected error, which goes into the log."""
     if isinstance(error, PCGError):
         return error
     if isinstance(error, OSError) and error.errno == ENOSPC:

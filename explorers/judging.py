@@ -27,8 +27,7 @@ class Judges:
         return {"WER": words, "Speaker": speaker, "DNSMOS": self._quality.name}
 
     def verdicts(self, sounds: Sequence[np.ndarray], sample_rate: int, text: str) -> list[dict[str, float | str]]:
-        """Return the figures of each of `sounds [N]` of a text, and the words that were "heard" in it; speakers are compared
-        with the first sound."""
+        """Return the figures of each of `sounds [N]`, speakers compared with the first, and the words that were heard."""
         ready = [for_judges(sound, sample_rate) for sound in sounds]
         speakers, heard = [self._speaker.embed(sound, JUDGE_RATE) for sound in ready], self._words.transcribe(ready, JUDGE_RATE)
         return [
@@ -38,5 +37,5 @@ class Judges:
         ]
 
     def transcribe(self, samples: np.ndarray, sample_rate: int) -> str:
-        """The words of a sound `[N]`, by the judge of words."""
+        """Return the words of a sound `[N]`, by the judge of words."""
         return self._words.transcribe([for_judges(samples, sample_rate)], JUDGE_RATE)[0]

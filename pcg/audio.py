@@ -95,8 +95,7 @@ def _read_by_ffmpeg(path: Path, longest_seconds: float) -> tuple[np.ndarray, int
 
 
 def _mixed(file: soundfile.SoundFile, frames: int, mix: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, float, float]:
-    """Return one channel of at most `frames` samples, its energy, and that of the first channel. Block by block: a small file
-    can unpack to very many channels of silence."""
+    """Return one channel of at most `frames` samples, its energy, and the first channel's, reading block by block."""
     mono, count, energies = np.zeros(min(frames, file.frames), np.float32), 0, np.zeros(2)
     for block in file.blocks(max(1, BLOCK_SAMPLES // file.channels), frames=len(mono), dtype="float32", always_2d=True):
         part = mono[count : count + len(block)]

@@ -1,5 +1,4 @@
-"""The version of the project; files that are written under a temporary name, then renamed, so that each is whole or not there;
-YAML; and the lists of checksums of published folders."""
+"""The project's version; files that are whole or not there; YAML; lists of checksums of published folders."""
 
 import hashlib
 import json

@@ -127,8 +127,7 @@ def exact(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
 
 
 def tolerant(beta: float) -> Rule:
-    """SSD with tolerance `beta`: 0 is SD, from 1 on every draft passes; one that the target excludes passes with probability
-    beta."""
+    """SSD with tolerance `beta`: 0 is SD; from 1 on every draft passes, even one that the target excludes."""
     if not beta >= 0:
         raise InputError("beta", beta, "a number from 0 up")
     return partial(speculative_sampling, beta=beta)

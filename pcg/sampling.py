@@ -121,7 +121,7 @@ class Plain:
         return not self.remembers and self.top_k == 0 and self.top_p >= 1 and self.temperature > 0
 
     def warp(self, logits: Tensor) -> Warped:
-        """As in `SamplerState`, and for `logits [..., V]` of any shape."""
+        """Warp as in `SamplerState`, and `logits [..., V]` of any shape."""
         if self.remembers and self.spoken:  # arXiv 1909.05858, section 4.1
             index = torch.tensor(sorted(self.spoken), dtype=torch.int64, device=logits.device)
             values, logits = logits[..., index], logits.clone()

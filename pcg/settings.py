@@ -103,8 +103,7 @@ class Settings(Checked):
     """How a take is decoded."""
 
     method: Literal["ar", "sd", "ssd", "pcg"] = Field(
-        "pcg",
-        description="ar: the target alone; sd: exact; ssd: tolerance beta; pcg: groups at theta.",
+        "pcg", description="ar: the target alone; sd: exact; ssd: tolerance beta; pcg: groups at theta."
     )
     theta: Number = _knob(0.3, 0.2, 1.0, 0.01, "Tokens more similar than this share a group (PCG Eq. 1).")
     lookahead: Count = _knob(3, 1, 16, 1, "Drafted tokens per round.")
@@ -217,9 +216,5 @@ PAPERS = (
         "Its probabilities are AR's, at any lookahead.",
     ),
     Preset("AR, as published", Settings("ar", temperature=0.8), "arXiv 2511.13732, section 3.1"),
-    Preset(
-        "PCG, this voice",
-        Settings(),
-        "The defaults: the papers' temperature and lookahead",
-    ),
+    Preset("PCG, this voice", Settings(), "The defaults: the papers' temperature and lookahead"),
 )

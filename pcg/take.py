@@ -1,5 +1,4 @@
-"""What came out: a Round is one step of the decoding loop, a Take the whole utterance. A hierarchical search looks at more: a
-Branch is one beam, a Cycle all beams between two choices."""
+"""What came out: a Round is one step of the decoding loop, a Take the utterance, a Cycle the beams of a search."""
 
 import json
 import zlib
@@ -118,8 +117,7 @@ class Take:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens per second of the decoding loop, the end of speech counted as one. Prompt and codec, which cost every method
-        the same, are in `rtf`."""
+        """Tokens per second of the decoding loop, the end of speech counted as one, without prompt and codec (see `rtf`)."""
         spoken = len(self.tokens) + sum(r.ended for r in self.rounds)
         return 1e3 * spoken / self.decoding_ms if self.decoding_ms else 0.0
 
@@ -260,8 +258,7 @@ def write_take(take: Take) -> dict[str, object]:
 
 
 def read_take(values: Mapping[str, object], audio: np.ndarray) -> Take:
-    """Read what `write_take` wrote, with its sound `[N]`; raise KeyError, TypeError, ValueError or InputError if it is not
-    that."""
+    """Read what `write_take` wrote, with its sound `[N]`; raises KeyError, TypeError, ValueError or InputError otherwise."""
     from pcg.settings import Settings
 
     rounds = []

@@ -133,9 +133,7 @@ def with_flat_map() -> Callable[["Synthesizer"], "Synthesizer"]:
 
 @pytest.fixture(scope="session")
 def llasa(
-    llasa_folder: Path,
-    with_flat_map: Callable[["Synthesizer"], "Synthesizer"],
-    tmp_path_factory: pytest.TempPathFactory,
+    llasa_folder: Path, with_flat_map: Callable[["Synthesizer"], "Synthesizer"], tmp_path_factory: pytest.TempPathFactory
 ) -> "Synthesizer":
     """A synthesizer over `llasa_folder`."""
     from pcg.synthesis.synthesizer import Synthesizer

@@ -140,17 +140,6 @@ def test_where_a_cache_has_no_room_work_goes_on_without_it(kind: str, caches: di
         assert_same(cache.make(folder), truth)
 
 
-def test_results_that_found_no_room_are_one_sentence_and_the_earlier_ones_are_whole(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for unit in UNITS[:3]:
-        store.add(unit.key("v"), Record(unit, result_of(unit), {}))
-    before = store.all()
-    with no_room_to_write(), pytest.raises(PCGError, match="cannot be read or written") as caught:
-        store.add(UNITS[3].key("v"), Record(UNITS[3], result_of(UNITS[3]), {}))
-    assert "\n" not in str(caught.value)
-    assert Store(tmp_path).all() == before
-
-
 def asked(cache: Cache, folder: Path) -> tuple[object, list[str]]:
     """What comes, None where it is one sentence; and that sentence, or the warnings."""
     found, sentences = None, []

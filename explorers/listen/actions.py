@@ -51,8 +51,7 @@ class Request:
     consent: bool = False
 
     def speaker(self, synthesizer: Synthesizer, transcribe: Transcribe | None) -> tuple[str, Reference | None]:
-        """Return the voice's name, and the reference if it is the visitor's own; without a transcript, `transcribe` recognises
-        its words."""
+        """Return the voice's name, and the visitor's own reference, if any; `transcribe` recognises its words."""
         if not self.recording:
             synthesizer.voice.reference(self.voice)
             return self.voice, None
@@ -73,7 +72,7 @@ class Live:
     pieces: list[str] = field(default_factory=list)
 
     def to_json(self, run: int, status: str) -> str:
-        """For the page: the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
+        """Return for the page the tokens of each call, the words, and the newest pieces of sound, from the piece `first` on."""
         first = max(0, len(self.pieces) - NEWEST)
         own = {name: getattr(self, name) for name in ("method", "calls", "ended", "sounding")}
         words, pieces = without_pauses(self.text).split(), self.pieces[first:]
@@ -82,8 +81,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a run: the session so far, the status, and the take that is being generated. changed: whether the session has
-    changed since the last step."""
+    """A step of a run: the session so far, whether it has `changed`, the status, and the take that is being generated."""
 
     session: Session
     status: str

@@ -19,14 +19,7 @@ from explorers.listen.actions import ALL, Request, Speaker, generate, recording_
 from explorers.listen.example import Example
 from explorers.listen.value import stage_value, study_of
 from explorers.session import Session, Turn
-from explorers.shared.controls import (
-    DECODING,
-    PRIVATE,
-    event_values,
-    setting,
-    text_box,
-    with_parameters,
-)
+from explorers.shared.controls import DECODING, PRIVATE, event_values, setting, text_box, with_parameters
 from explorers.shared.readout import message_html
 from explorers.shared.verdict import shipped
 from explorers.zero_gpu import gpu_seconds, is_lent, on_gpu

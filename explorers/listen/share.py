@@ -22,26 +22,22 @@ ELSEWHERE = "This take was recorded on another computer: made again here, a few 
 
 
 def link_of(shown: ShownTake, origin: Origin, voices: Collection[str]) -> dict[str, str]:
-    """The query string of a take, what to say beside it, and why there is none."""
+    """Return the query string of a take, what to say beside it, and why there is none."""
     if shown.take.voice not in voices:
         return {"link": "", "note": OWN_RECORDING}
     return {"link": write_link(Stored.of(shown.take, origin)), "note": ELSEWHERE if shown.recorded else ""}
 
 
 def texts_of(shown: ShownTake, origin: Origin, voice: Voice) -> dict[str, str]:
-    """The take as JSON and as lines of Python and shell that make it again; empty where no link holds it."""
+    """Return the take as JSON and as lines of Python and shell that make it again; empty where no link holds it."""
     if not link_of(shown, origin, voice.references)["link"]:
         return {}
     stored, model = Stored.of(shown.take, origin), EMBEDDED if voice.folder == EMBEDDED_FOLDER else model_name(voice.folder)
-    return {
-        "json": stored.to_json(indent=2),
-        "python": python_snippet(stored, model),
-        "shell": shell_snippet(stored, model),
-    }
+    return {"json": stored.to_json(indent=2), "python": python_snippet(stored, model), "shell": shell_snippet(stored, model)}
 
 
 def presets() -> list[dict[str, object]]:
-    """The settings of the papers, ready for JSON. The seed of a preset means nothing."""
+    """Return the settings of the papers, ready for JSON. The seed of a preset means nothing."""
     return [
         {"name": preset.name, "note": f"{preset.source}. {preset.note}".strip(), "settings": preset.settings.as_dict()}
         for preset in PAPERS
@@ -66,7 +62,7 @@ def brought(what: object) -> Stored | Settings:
 
 
 def controls_of(stored: Stored | Settings, voices: Collection[str]) -> dict[str, object]:
-    """The values of the controls, by name. An unknown voice is left as it is; a known one clears the recording."""
+    """Return the values of the controls, by name. An unknown voice is left as it is; a known one clears the recording."""
     if isinstance(stored, Settings):
         return {name: value for name, value in stored.as_dict().items() if name not in ("seed", "method", *NO_CONTROL)}
     values: dict[str, object] = {"text": stored.text, **stored.settings.as_dict()}

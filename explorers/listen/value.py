@@ -45,7 +45,7 @@ def stage_value(
     study: Mapping[str, object] | None = None,
     note: str = "",
 ) -> dict[str, object]:
-    """The value of the stage. Takes travel as JSON text, which a page copies at once, and sounds as files.
+    """Return the value of the stage. Takes travel as JSON text, which a page copies at once, and sounds as files.
 
     key: the card that a visitor listens to; study: of the take in hand, by `study_of`; note: on a take by a link, escaped.
     """
@@ -56,7 +56,7 @@ def stage_value(
         lanes["kept"] = held[0]
 
     def row(shown: ShownTake) -> dict[str, object]:
-        """What the history tells of a take."""
+        """Return what the history tells of a take."""
         take, settings, heard = shown.take, shown.take.settings, session.heard.get(shown.sound)
         errors = None if heard is None else word_errors(take.text, heard)
         knobs = [*KNOBS[settings.method], "temperature", "seed"]
@@ -78,7 +78,7 @@ def stage_value(
         }
 
     def lane(name: str, shown: ShownTake) -> dict[str, object]:
-        """What a lane draws: the row, and every round."""
+        """Return what a lane draws: the row, and every round."""
         take, heard = shown.take, session.heard.get(shown.sound)
         words = without_pauses(take.text).split()
         return {
@@ -131,8 +131,7 @@ def verdict_lines(session: Session, results: Mapping[str, Measured]) -> list[str
 
 
 def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, object] | None:
-    """Find out what takes a second: the curves of the detectors, estimates for other settings, the mel picture; None without a
-    take in hand."""
+    """Find out what takes a second: curves of the detectors, estimates for other settings, the mel picture."""
     shown = session.in_hand(key)
     if shown is None:
         return None
@@ -164,12 +163,12 @@ def study_of(synthesizer: Synthesizer, session: Session, key: str) -> dict[str, 
 
 
 def _file(sound: Path | None) -> dict[str, object] | None:
-    """A file as gradio copies and addresses it."""
+    """Return a file as gradio copies and addresses it."""
     return {"path": str(sound), "meta": {"_type": "gradio.FileData"}} if sound and sound.is_file() else None
 
 
 def _tokens(round_: Round) -> list[tuple[object, ...]]:
-    """Each token of a round: [token, kind, size of its group, its test].
+    """List each token of a round: [token, kind, size of its group, its test].
 
     A test is [drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none.
     """
@@ -191,7 +190,7 @@ def _wrong(words: Sequence[str], text: str, heard: str) -> list[bool] | None:
 
 
 def _starts(text: str, seconds: float) -> list[float]:
-    """The share of a sound of so many seconds before each word: its pauses, and of the rest as many as letters and stops."""
+    """Return the share of a sound of so many seconds before each word, by pauses, letters and stops."""
     spoken, paused, places = 0, 0.0, []
     for part in at_pauses(text):
         if isinstance(part, float):

@@ -63,8 +63,7 @@ def error_rate(words: Sequence[Word]) -> float:
 
 
 def record_of(judge: str, result: Recognition, words: Sequence[Word] | None = None) -> dict[str, object]:
-    """Return the text and the figures, ready for JSON: the last step that any part needed, and seconds of sound per second of
-    work, None without speech."""
+    """Return text and figures, ready for JSON: the last step of any part, and seconds of sound per second of work."""
     needed = [stage for stage in STAGES if any(part.stage == stage for part in result.parts)]
     rtfx = 1000 * result.seconds / sum(sum(part.milliseconds.values()) for part in result.parts) if result.parts else None
     wer = None if words is None else round(error_rate(words), 6)
@@ -73,8 +72,7 @@ def record_of(judge: str, result: Recognition, words: Sequence[Word] | None = No
 
 
 def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser], session: gr.State, in_hand: gr.Radio) -> None:
-    """Lay the panel out. load: called before the first transcript; session: holds a Session, whose take `in_hand` can be
-    transcribed."""
+    """Lay the panel out. load: called before the first transcript; session: holds a Session with the take `in_hand`."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):
             sound = gr.Audio(
@@ -137,7 +135,7 @@ def create_recognition(synthesizer: Synthesizer, load: Callable[[], Recogniser],
 
 
 def transcript_html(recogniser: Recogniser, thresholds: Thresholds, result: Recognition) -> str:
-    """The speed, the step that accepted each part, and the text; words are escaped."""
+    """Return the speed, the step that accepted each part, and the text; words are escaped."""
     if not result.parts:
         return '<div class="transcript" role="status"><p class="said">The sound contains no speech.</p></div>'
     chips, body = "", ""
@@ -172,7 +170,7 @@ def _refusal(recogniser: Recogniser, thresholds: Thresholds, part: Transcript) -
 
 
 def alignment_html(judge: str, words: Sequence[Word]) -> str:
-    """The errors in their places, and their counts; words are escaped."""
+    """Return the errors in their places, and their counts; words are escaped."""
     kinds, marked = Counter(kind for kind, *_ in words), []
     for kind, meant, heard in words:
         removed = f'<del title="in the reference">{escape(meant)}</del>' if meant else ""

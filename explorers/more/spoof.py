@@ -68,8 +68,7 @@ SAMPLERS = {
 
 
 class SpoofTake(NamedTuple):
-    """The take of one sampler. curves: the spoof probability of each token at each resolution, `[T]`, NaN where the take is
-    too short for it."""
+    """The take of one sampler. curves: each token's spoof probability by resolution, `[T]`, NaN where it is too short."""
 
     key: str
     take: Take
@@ -142,7 +141,7 @@ def create_spoof(synthesizer: Synthesizer, asked: Mapping[str, Component], speak
 
 
 def sampler_html(key: str, take: Take | None = None) -> str:
-    """The heading of a sampler, and what its take cost."""
+    """Return the heading of a sampler, and what its take cost."""
     sampler, cost = SAMPLERS[key], ""
     if take is not None:
         length = f"{counted(len(take.tokens), 'token')}, {take.audio_seconds:.1f} s"

@@ -10,17 +10,7 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
 from pcg.experiments.papers import PCG_TABLE_1, PCG_TABLE_2
-from pcg.experiments.results import (
-    Difference,
-    Results,
-    Summary,
-    alike,
-    curve,
-    is_usual,
-    knob,
-    most_heard,
-    pareto,
-)
+from pcg.experiments.results import Difference, Results, Summary, alike, curve, is_usual, knob, most_heard, pareto
 from pcg.experiments.tables import by_method
 from pcg.metrics.estimate import Estimate
 
@@ -184,7 +174,7 @@ def percent(rate: Estimate) -> Estimate:
 
 
 def _range(estimates: Iterable[Estimate], floor: float | None = None) -> list[float]:
-    """From the lowest to the highest end of the intervals, with a margin."""
+    """Return the range from the lowest to the highest end of the intervals, with a margin."""
     ends = [end for e in estimates for end in (e.low, e.high)]
     margin = 0.06 * (max(ends) - min(ends)) or 0.1
     low = min(ends) - margin

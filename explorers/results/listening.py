@@ -77,8 +77,7 @@ Updates = dict[Block, object]
 
 
 class ListeningRequest(Checked):
-    """A request for a listening test, in the order of the controls. compared: methods at these settings, and the papers'
-    presets, by name."""
+    """A request for a listening test, in the order of the controls. compared: methods and presets of the papers, by name."""
 
     model_config = ConfigDict(strict=False)  # a link holds words alone
 
@@ -103,8 +102,7 @@ class ListeningRequest(Checked):
         return {name: settings for name, settings in known.items() if name in self.compared}
 
     def plan(self, texts: int) -> Plan:
-        """Draw the test over so many texts; raise InputError for one that cannot be prepared. The first system, AR where it is
-        compared, is the reference of scores."""
+        """Draw the test over so many texts, or raise InputError. The first system, or AR, is the reference of scores."""
         systems = tuple(self.systems())
         design = Design(self.design, systems, systems[0] if systems and self.design in RATED else None)
         return draw_plan(design, texts, self.trials, self.seed)
@@ -212,7 +210,7 @@ def read_test(opened: str, synthesizer: Synthesizer) -> ListeningRequest | None:
 
 
 def result_html(test: BlindTest) -> str:
-    """The result of a test that is over: the votes with intervals, and the systems behind the letters; words are escaped."""
+    """Return the result of a test that is over, words escaped: votes with intervals, and the systems behind the letters."""
     result, design = outcome(test.plan, test.votes), test.plan.design
     verdict, *notes = map(escape, result.sentences)
     rated = result.kind in SCALES
@@ -240,8 +238,7 @@ def result_html(test: BlindTest) -> str:
 def create_listening_test(
     page: gr.Blocks, synthesizer: Synthesizer, tuned: Mapping[str, Component], speak: Speak | None = None
 ) -> None:
-    """Lay the panel out within `page`. tuned: the controls of the Listen tab, voice and settings of the methods; speak: as in
-    `prepare`."""
+    """Lay the panel out within `page`. tuned: the controls of the Listen tab; speak: as in `prepare`."""
     choices = [*(method.upper() for method in METHODS), *(preset.name for preset in PAPERS)]
     with gr.Row(equal_height=False):
         with gr.Column(scale=0, min_width=380, elem_classes="lab-controls"), gr.Column(elem_classes="lab-form"):

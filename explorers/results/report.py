@@ -82,7 +82,7 @@ def write_report(folder: Path, out: Path, sound: SoundOf | None = None, voice: s
 
 
 def page_html(content: Content, command: str, sounds: str = "") -> str:
-    """The whole page; `sounds` is a part of it that is HTML already."""
+    """Return the whole page; `sounds` is a part of it that is HTML already."""
     sections, links = "", ""
     for table in content["tables"]:
         name, title, figure = escape(table["name"]), escape(table["title"]), content["figures"].get(table["name"])
@@ -115,7 +115,7 @@ def page_html(content: Content, command: str, sounds: str = "") -> str:
 
 
 def measured_html(table: Mapping) -> str:
-    """A table of `results.json` with its note and its command; all words are escaped."""
+    """Return a table of `results.json` with its note and its command; all words are escaped."""
     note, command = escape(table["note"]), escape(table["command"])
     return (
         f"{table_html(table['title'], table['columns'], table['shown'])}"
@@ -124,7 +124,7 @@ def measured_html(table: Mapping) -> str:
 
 
 def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
-    """The values of the records' contexts, each once; of the dates the first and the last."""
+    """Return the values of the records' contexts, each once; of the dates the first and the last."""
     values: dict[str, dict[str, None]] = {}
     for record in records:
         for name, value in record.context.items():
@@ -137,8 +137,8 @@ def _contexts(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def sounds_html(records: Sequence[Record], sound: SoundOf) -> str:
-    """The utterance with records in most settings, in at most MOST_SOUNDS of them; then the MOST_APART takes on which SSD and
-    the setting of PCG that does nearly as much work differ most in words."""
+    """Return the utterance with records in most settings, in at most MOST_SOUNDS of them; then the MOST_APART takes on which
+    SSD and the setting of PCG that does nearly as much work differ most in words."""
     by_text: dict[str, dict[str, Record]] = {}
     for record in records:
         by_text.setdefault(record.unit.utterance.text, {}).setdefault(record.unit.condition.name, record)
@@ -177,7 +177,7 @@ def most_apart(records: Sequence[Record], count: int = MOST_APART) -> list[tuple
 
 
 def _player(record: Record, sound: SoundOf) -> str:
-    """A take with the name of its setting and what the judge heard."""
+    """Return a take with the name of its setting and what the judge heard."""
     import soundfile
 
     (samples, rate), flac = sound(record.unit), BytesIO()

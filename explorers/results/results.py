@@ -87,7 +87,7 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
 
 
 def card_html(table: Mapping) -> str:
-    """A table below its caption; above the claims stands how many hold, are contradicted, or are open."""
+    """Return a table below its caption; above the claims stands how many hold, are contradicted, or are open."""
     caption = CAPTIONS.get(table["name"], "")
     if table["name"] == "claims":
         verdicts = Counter(row["verdict"].partition(",")[0] for row in table["rows"])
@@ -98,8 +98,7 @@ def card_html(table: Mapping) -> str:
 
 
 def units_of(synthesizer: Synthesizer, names: Sequence[str], quick: bool) -> list[Unit]:
-    """Return the units of the experiments `names`, those of one utterance and seed beside each other, as their times are
-    compared; raise InputError for unknown names."""
+    """Return the units of the experiments `names`, those of an utterance and seed together; raise InputError."""
     if not names:
         raise InputError("experiments", "none", "at least one of " + ", ".join(EXPERIMENTS))
     voice, most = synthesizer.voice, max(EXPERIMENTS[name].full for name in SET)
@@ -109,8 +108,7 @@ def units_of(synthesizer: Synthesizer, names: Sequence[str], quick: bool) -> lis
 
 
 def run_units(units: Sequence[Unit], spec: WorkerSpec, folder: Path) -> Iterator[str]:
-    """Do those of `units` that `folder` lacks, then write its report; tell the progress after each. Closing the generator stops
-    the work; finished units stay stored."""
+    """Do those of `units` that `folder` lacks, then write its report; tell the progress. Finished units stay stored."""
     store, keys = Store(folder), {unit.key(spec.voice_id) for unit in units}
     known, total = len(store.known(keys)), counted(len(keys), "unit")
     yield f"{known:,} of {total}: preparing."
@@ -128,8 +126,7 @@ def create_results(
     voice_ids: frozenset[str],
     folders: Mapping[str, Path] = FOLDERS,
 ) -> None:
-    """Lay the panel out within `page`. spec: the voice and the judges of a run; voice_ids: by `shipped_ids`; folders: where the
-    results of SOURCES are."""
+    """Lay the panel out. spec: the voice and the judges of a run; voice_ids: by `shipped_ids`; folders: of SOURCES."""
     sources = [name for name in folders if name == OWN or (folders[name] / RESULTS).is_file()]
     cards: dict[str, tuple[gr.Accordion, gr.Plot | None, gr.HTML]] = {}
     with gr.Column(elem_classes="lab-card"):

@@ -49,7 +49,7 @@ def event_values(event: gr.EventData) -> Mapping[str, object]:
 
 
 def text_box(text: str = "") -> gr.Textbox:
-    """A text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
+    """Return a text box, and under it the length of the text. A limit of its own would cut a pasted text without a word."""
     box = gr.Textbox(
         text, label="Text", lines=2, max_lines=8, placeholder="English, from a word to a few pages", elem_id="text"
     )
@@ -60,7 +60,7 @@ def text_box(text: str = "") -> gr.Textbox:
 
 
 def setting(name: str, prefix: str = "", settings: Settings | None = None, **options: object) -> Component:
-    """The control of a setting, made from its field in `Settings`."""
+    """Return the control of a setting, made from its field in `Settings`."""
     key, field, value = name.replace("_", "-"), Settings.model_fields[name], getattr(settings or Settings(), name)
     info = f"{field.description} {term_info(key, 'Equation')}" if key in TERMS else field.description
     shown = {"label": name.replace("_", " ").capitalize(), "info": info, "elem_id": prefix + key, **options}
@@ -96,7 +96,7 @@ def wire_stop(stop: gr.Button, running: Dependency, status: gr.HTML, words: str)
 
 
 def player(synthesizer: Synthesizer, label: str, elem_id: str, **options: object) -> gr.Audio:
-    """A player of a sound of the synthesizer."""
+    """Return a player of a sound of the synthesizer."""
     waveform = gr.WaveformOptions(WAVE_COLOUR, SOUND_COLOUR, sample_rate=synthesizer.voice.codec.sample_rate)
     return gr.Audio(
         label=label, interactive=False, editable=False, buttons=["download"], container=False, elem_id=elem_id,
@@ -105,6 +105,5 @@ def player(synthesizer: Synthesizer, label: str, elem_id: str, **options: object
 
 
 def pcm(samples: np.ndarray, sample_rate: int) -> tuple[int, np.ndarray] | None:
-    """Convert samples [N] from -1 to 1 to int16, or to None without any: a player scales floats to their own peak, and loudness
-    would not compare."""
+    """Convert samples [N] from -1 to 1 to int16, None without any: a player scales floats to their own peak."""
     return (sample_rate, (samples.clip(-1, 1) * 32767).astype(np.int16)) if len(samples) else None

@@ -20,18 +20,18 @@ LINKS = {
 
 
 def message_html(words: str, busy: bool = False) -> str:
-    """A message of the page; `words` hold no text of a visitor. busy: progress, which changes too often to be read aloud."""
+    """Return a message of the page, without a visitor's words. busy: progress, which is not read aloud."""
     return f'<div class="status{" busy" if busy else ""}"{"" if busy else " role=status"}><p>{words}</p></div>'
 
 
 def voice_line(voice: Voice) -> str:
-    """The voice and its licence, as one line of text."""
+    """Return the voice and its licence, as one line of text."""
     terms = LICENCES.get(voice.licence)
     return f"Voice: {voice.name}, {terms}" if terms else f"Voice: {voice.name} ({voice.licence})"
 
 
 def masthead_html(title: str, voice: Voice) -> str:
-    """The head of the page: what it shows, links to the papers and, on a Space, to the code, voice and licence."""
+    """Return the head of the page: what it shows, links to the papers and, on a Space, to the code, voice and licence."""
     space = os.environ.get("SPACE_ID")
     places = LINKS | ({"code": f"https://huggingface.co/spaces/{space}/tree/main"} if space else {})
     links = " · ".join(
@@ -51,12 +51,12 @@ ROUND_HTML = (
 
 
 def banner_html(sentence: str) -> str:
-    """An important notice."""
+    """Return an important notice."""
     return f'<div class="banner" role="status"><p>{escape(sentence, quote=False)}</p></div>'
 
 
 def percent(share: float) -> str:
-    """The one form of percentages on the page."""
+    """Return the one form of percentages on the page."""
     return f"{100 * share:.1f} %".replace(".0 %", " %")
 
 

@@ -1,5 +1,4 @@
-"""The sound of a speech token, sustained, as one is too short to be judged by ear, and within an utterance; and the distance of
-two sounds."""
+"""The sound of a speech token, sustained, and within an utterance; and the distance of two sounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,8 +28,7 @@ SILENCE_DB, LOW_HERTZ = 40.0, 1000.0
 
 @dataclass(frozen=True, eq=False)
 class Audition:
-    """`samples [N]`, float32 in -1..1, of `token`; `positions` are the places where it was put into an utterance, none if it is
-    alone."""
+    """`samples [N]`, float32 in -1..1, of `token`; `positions`: where it was put into an utterance, none if it is alone."""
 
     token: int
     samples: np.ndarray = field(repr=False)
@@ -39,8 +37,7 @@ class Audition:
 
 
 def alone(codec: Codec, token: int, context: Tensor) -> Audition:
-    """Sustain `token` over REPEATS tokens, `[REPEATS * hop]`, spoken by the voice that `context [C]`, int64, ends with; the
-    context, the run-up and the run-out are not heard."""
+    """Sustain `token` over REPEATS tokens, `[REPEATS * hop]`, in the voice of `context [C]`, which is not heard."""
     _check(token, codec.codebook_size)
     run = torch.full((RUN_UP + REPEATS + RUN_OUT,), token, dtype=torch.int64)
     first = (len(context) + RUN_UP) * codec.hop
@@ -49,8 +46,7 @@ def alone(codec: Codec, token: int, context: Tensor) -> Audition:
 
 
 def in_context(synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, token: int, speaker: Reference) -> Audition:
-    """Decode the utterance `tokens [T]` with `token` at every position where a member of G(token) stands. Where no member
-    occurs there are neither positions nor samples."""
+    """Decode the utterance `tokens [T]` with `token` wherever a member of G(token) stands; nothing where none does."""
     codec = synthesizer.voice.codec
     _check(token, codec.codebook_size)
     utterance = np.asarray(tokens, np.int64)
@@ -85,8 +81,7 @@ def mel_distance(a: np.ndarray, b: np.ndarray, sample_rate: int) -> float:
 
 
 def sounds_like(codec: Codec, tokens: Sequence[int]) -> list[str]:
-    """Tell what each of `tokens` is alone: "silence", SILENCE_DB below the loudest of them; else "voiced", where most energy
-    lies below LOW_HERTZ, or "noise", as in s and f."""
+    """Class each of `tokens`: silence (SILENCE_DB below the loudest), voiced (energy below LOW_HERTZ), or noise."""
     import librosa
 
     energy = code_spectra(codec, torch.tensor(tokens)).double().exp().square().mean(1)

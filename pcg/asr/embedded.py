@@ -82,12 +82,7 @@ class Recogniser:
     sample_rate = SAMPLE_RATE
 
     def __init__(
-        self,
-        name: str,
-        encoder: ConformerCTC,
-        projector: Projector,
-        lm: "Checkpoint | LlamaForCausalLM",
-        subwords: Subwords,
+        self, name: str, encoder: ConformerCTC, projector: Projector, lm: "Checkpoint | LlamaForCausalLM", subwords: Subwords
     ) -> None:
         self.name = name
         self._mel, self._encoder, self._projector, self._subwords = LogMel(), encoder.eval(), projector.eval(), subwords

@@ -1,5 +1,4 @@
-"""Judges of words by name: Whisper tiny.en is the first, the recogniser of the CTC paper the second; others are on the hub.
-`best_take` keeps the take that a judge understands best."""
+"""Judges of words by name, Whisper tiny.en first; `best_take` keeps the take that a judge understands best."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -166,7 +165,7 @@ def best_take(say: Callable[[int], Take], judge: Judge, seeds: Iterable[int]) ->
 
 
 def way_of(mode: str) -> Way:
-    """How a recogniser transcribes in one of MODES."""
+    """Return how a recogniser transcribes in one of MODES."""
     if mode not in MODES:
         raise InputError("mode", mode, "one of " + ", ".join(MODES))
     return load_lexicon() if mode == WORDS else PRESETS[mode]

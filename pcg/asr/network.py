@@ -23,7 +23,7 @@ def spell(text: str) -> list[int]:
 
 
 def read_path(path: Sequence[int]) -> str:
-    """The text of an alignment path: repeats are merged, then blanks dropped (arXiv:2603.11243, section 2.1)."""
+    """Return the text of an alignment path: repeats are merged, then blanks dropped (arXiv:2603.11243, section 2.1)."""
     merged = (label for label, _ in groupby(path))
     return " ".join("".join(CHARACTERS[label - 1] for label in merged if label != BLANK).split())
 
@@ -83,7 +83,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> "Subwords":
-        """The `size` subwords that shorten `texts` most; every character is one of them."""
+        """Return the `size` subwords that shorten `texts` most; every character is one of them."""
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(_BREAK, prepend_scheme="always")
         tokenizer.decoder = decoders.Metaspace(_BREAK, prepend_scheme="always")
@@ -133,7 +133,7 @@ class Projector(nn.Module):
         return self.leave(F.silu(self.enter(stacked)))
 
     def positions(self, path: Tensor) -> Tensor:
-        """Where the embeddings of an alignment path `[..., labels S]` stand, `[..., ceil(S / stack)]`: at the number of
+        """Return where the embeddings of an alignment path `[..., labels S]` stand, `[..., ceil(S / stack)]`: at the number of
         characters that the path has spelled by then.
 
         The language model counts the characters that it has written in the same way, so what it has to listen to next stands

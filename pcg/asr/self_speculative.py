@@ -74,7 +74,7 @@ def frame_entropies(log_probs: Tensor) -> Tensor:
 
 
 def verified_prefix(log_likelihoods: Tensor, threshold: float) -> int:
-    """How many tokens stand before the first whose likelihood is at most `threshold`; all of them, if Eq. 5 holds.
+    """Return how many tokens stand before the first whose likelihood is at most `threshold`; all of them, if Eq. 5 holds.
 
     Compared as logarithms, where even a hopeless token stays above a threshold of 0 and none is above 1.
     """
@@ -185,8 +185,7 @@ _SILENCE, _SHORTEST_SECONDS = 10.0 ** (-60 / 20), 0.1
 
 @dataclass(frozen=True)
 class Recognition:
-    """The whole `text`, and the transcript of each part with the seconds at which it begins; silence has no parts. seconds: of
-    sound that was read."""
+    """The whole `text`, the transcript of each part, the second at which it begins, and the seconds of sound."""
 
     text: str
     parts: tuple[Transcript, ...]

@@ -88,7 +88,7 @@ class Lexicon:
 
 @lru_cache(maxsize=1)
 def load_lexicon(path: Path = ASSETS / "recogniser" / FILE) -> Lexicon:
-    """One for the whole process: it is only read, and its tree takes a hundred megabytes."""
+    """Return one for the whole process: it is only read, and its tree takes a hundred megabytes."""
     return Lexicon(path)
 
 

@@ -1,5 +1,4 @@
-"""A codec on a recording: words after the round trip, and the distance of a stream from the decode at once. A checkpoint that
-loads without an error may still be wrong."""
+"""A codec on a recording: words after the round trip, and the distance of a stream from the decode at once."""
 
 from pathlib import Path
 

@@ -42,8 +42,7 @@ MARGIN = 1.03
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """Median milliseconds: `ar` of an AR step, `first` of its pass alone; by the number of drafts, those of drafting, of
-    verification and of the whole round."""
+    """Median milliseconds: `ar` of an AR step, `first` of its pass; by drafts, those of drafting, verification, whole round."""
 
     ar: float
     draft: dict[int, float]
@@ -60,10 +59,6 @@ class RoundCosts:
     def round_cost(self) -> dict[int, float]:
         """R by the number of drafts, in AR steps."""
         return {count: ms / self.ar for count, ms in self.whole.items()}
-
-    def draft_cost(self, lookahead: int) -> float:
-        """Return c at this lookahead, in AR steps."""
-        return self.draft[lookahead] / lookahead / self.ar
 
     def speed_up(self, length: float, lookahead: int) -> float:
         """Return E / R: the speed over AR of rounds that yield `length` tokens on average."""
@@ -84,12 +79,7 @@ def _rounds(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, po
 
 
 def round_costs(
-    voice: Voice,
-    prompt: Prompt,
-    temperature: float,
-    lookaheads: Sequence[int] = LOOKAHEADS,
-    turns: int = 60,
-    warm: int = 3,
+    voice: Voice, prompt: Prompt, temperature: float, lookaheads: Sequence[int] = LOOKAHEADS, turns: int = 60, warm: int = 3
 ) -> RoundCosts:
     """Time `turns` rounds of each lookahead behind `prompt`, after `warm` uncounted ones.
 
@@ -152,7 +142,7 @@ class Breakeven:
         return cls(costs, {method: tuple(chances) for method, chances in acceptances.items()}, speedups)
 
     def best(self, method: str) -> tuple[int, float]:
-        """The lookahead at which a method is fastest, and its speed over AR there."""
+        """Return the lookahead at which a method is fastest, and its speed over AR there."""
         return max(self.speedups[method].items(), key=lambda pair: pair[1])
 
     @property

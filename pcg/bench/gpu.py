@@ -116,7 +116,7 @@ def _differing(rule: Rule, device: torch.device, rounds: int, lookahead: int = 3
 
 
 def _deviation(drawn: Tensor, promised: Tensor, draws: int | None = None) -> float:
-    """The largest deviation of a share from what is `promised`, in standard errors."""
+    """Return the largest deviation of a share from what is `promised`, in standard errors."""
     count = draws or len(drawn)
     shares = drawn.bincount(minlength=len(promised)) / count
     spread = (promised * (1 - promised) / count).sqrt().clamp(min=1e-9)
@@ -131,8 +131,7 @@ def _shape_figures(name: str, device: str) -> dict[str, object]:
 
 
 def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: str, repeats: int = 30) -> dict[str, float]:
-    """Return the milliseconds of a round and of its parts, each recorded as a graph of its own; `host` is what the clock of the
-    host adds to the round."""
+    """Return the milliseconds of a round and of its parts, each a graph of its own; `host`: what the host's clock adds."""
     prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
     request = Request(prompt, 64, torch.Generator().manual_seed(0), Plain(1.0), exact, lookahead)
     loop = DeviceLoop(target, draft, 1, 512)
@@ -146,7 +145,7 @@ def round_parts(target: DecodingLlama, draft: AnyDraft, lookahead: int, device: 
 
 
 def _graph_ms(work: Callable[[], object], device: str, repeats: int) -> float:
-    """The mean milliseconds of `work`, on a GPU replayed as a graph and timed by events."""
+    """Return the mean milliseconds of `work`, on a GPU replayed as a graph and timed by events."""
     work()
     if device != "cuda":
         begun = perf_counter()
@@ -183,8 +182,7 @@ def embedded_voice(device: str, folder: Path = ASSETS / "voice") -> tuple[Checkp
 
 
 def embedded_figures(device: str, folder: Path = ASSETS / "voice") -> dict[str, object]:
-    """Let the embedded voice say a sentence by AR, SD, SSD (.3) and PCG (.3), to the end of speech: tokens/s, tokens a call,
-    and speed over AR."""
+    """Measure AR, SD, SSD (.3) and PCG (.3) of the embedded voice on a sentence: tokens/s, tokens a call, speed over AR."""
     checkpoint, vocabulary, prompt, usage = embedded_voice(device, folder)
     target, draft = DecodingLlama(checkpoint, vocabulary), read_feature_draft(folder / "draft", checkpoint, vocabulary)
     embedding = checkpoint.embedding[vocabulary.first_code : vocabulary.first_code + vocabulary.codes].float().cpu()

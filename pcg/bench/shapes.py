@@ -32,8 +32,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the median milliseconds of each of `works` over `repeats` rounds, after one that is not counted. They take turns:
-    a machine that slows down slows them all."""
+    """Return the median milliseconds of each of `works` over `repeats` rounds in turns, after one that is not counted."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(repeats + 1):
         for name, work in works.items():
@@ -44,8 +43,7 @@ def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str
 
 
 def read_bandwidth(device: str, size: int, repeats: int = 15) -> float:
-    """Bytes a second of reading `size` bytes on `device` again and again, as decoding reads its weights: what of them stays in
-    a cache is read from there."""
+    """Measure bytes a second of reading `size` bytes on `device` again and again, as decoding reads its weights."""
     source = torch.ones(size // 4, device=device)
     return source.nbytes / (1e-3 * medians({"read": lambda: source.sum()}, repeats)["read"])
 
@@ -182,8 +180,7 @@ def tokens_per_second(
     repeats: int,
     rows: int = 1,
 ) -> float:
-    """Tokens a second of the decoding loop, of all `rows` together, behind a prompt of `PROMPT` ids; AR without a rule. The
-    median of `repeats` runs after one that records and warms up."""
+    """Return the median tokens/s of the decoding loop, of all `rows`, behind `PROMPT` ids; AR without a rule."""
     prompt = Prompt.counted(torch.arange(PROMPT) % target.vocabulary.first_code)
     generators = [torch.Generator().manual_seed(row) for row in range(rows)]
     speeds = []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ALL, PAGE = "all", "report.html"
 GRID_FILES = (".yaml", ".yml")
 JUDGING = {
-    "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one"),
+    "judge": (str, BOTH_JUDGES, f"who writes down the words: {JUDGES}; several with commas between, the first is the main one")
 }
 FOLDER = {"results": (Path, Path("runs/results"), "where results are kept")}
 WORKERS = {

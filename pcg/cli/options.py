@@ -54,15 +54,6 @@ SETTINGS: Options = {name: _setting(name) for name in Settings.model_fields if n
 SIMILARITY: Options = {"similarity": SETTINGS["similarity"]}
 
 
-def settings_table() -> str:
-    """Return all settings as a markdown table, as docs/api.md has it."""
-    rows = [
-        f"| `{name}` | {field.default} | {Settings.allowed(name)} | {field.description} |"
-        for name, field in Settings.model_fields.items()
-    ]
-    return "\n".join(["| setting | default | allowed | meaning |", "|---|---|---|---|", *rows])
-
-
 def with_options(*tables: Options) -> Callable[[Callable], Callable]:
     """Replace the parameter `options` of a command by one option for each row of `tables`."""
     rows = {name: row for table in tables for name, row in table.items()}

@@ -111,8 +111,7 @@ def phases(pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
 
 
 def pulses(cycles: Tensor, pitch: Tensor, frame: int, sample_rate: int) -> Tensor:
-    """Return a band-limited pulse train of unit power, `[B, F * frame]`: a pulse where `cycles [B, F * frame]` are whole, and
-    as many harmonics as the `pitch [B, F]` in Hz has room for."""
+    """Return a pulse train of unit power `[B, F * frame]`, a pulse where `cycles` are whole, below the Nyquist rate."""
     harmonics = (0.5 * sample_rate / pitch.double()).floor().repeat_interleave(frame, dim=1)
     half = torch.pi * (cycles % 1.0)
     # The sum of cos(2 pi k x) for k = 1..K in closed form; at the pulse itself the quotient is 0 / 0.

@@ -96,7 +96,7 @@ class XCodec2:
         return self.decode(codes), torch.zeros(len(codes) + 1)
 
     def _pad(self, wave: Tensor) -> Tensor:
-        """To whole hops, by one sample at least, as in training."""
+        """Pad to whole hops, by one sample at least, as in training."""
         return nn.functional.pad(wave, (0, self.hop - len(wave) % self.hop))
 
     def _heard(self, padded: Tensor) -> Tensor:
@@ -105,8 +105,7 @@ class XCodec2:
 
 
 def load_xcodec2(source: str | Path = XCODEC2_CHECKPOINT, device: str = "cpu") -> XCodec2:
-    """Load X-codec2 from a folder or from the hub, in float32. Raises AssetError if the checkpoint is missing, damaged, of
-    another kind or not whole."""
+    """Load X-codec2 from a folder or from the hub, in float32. Raises AssetError if the checkpoint is not whole."""
     return XCodec2(load_checked(Xcodec2Model, source, device))
 
 

@@ -48,8 +48,7 @@ class Program:
 
 
 def fits(requests: Sequence[Request]) -> bool:
-    """Return whether these requests can be decoded by one program: one rule of `pcg.rules`, one lookahead, and plain sampling
-    that remembers nothing and is truncated alike."""
+    """Return whether one program decodes these requests: one rule with a program, lookahead and truncation, no memory."""
     first = requests[0]
     plain = all(isinstance(r.sampler, Plain) and not r.sampler.remembers for r in requests)
     if not plain or any((r.rule, r.lookahead) != (first.rule, first.lookahead) for r in requests):

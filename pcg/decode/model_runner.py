@@ -25,13 +25,7 @@ class ModelRunner:
     fed, drafted ones included. `tapped`: the layers whose hidden states are kept, for a draft that reads them (`Cache.taps`).
     """
 
-    def __init__(
-        self,
-        model: DecodingLlama,
-        prompts: Sequence[Prompt],
-        limit: int,
-        tapped: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, model: DecodingLlama, prompts: Sequence[Prompt], limit: int, tapped: Sequence[int] = ()) -> None:
         self._model = model
         self._ids_of = model.vocabulary.model_ids().numpy()
         self._prompted = [len(p.ids) for p in prompts]
@@ -170,8 +164,7 @@ class ModelRunner:
         ]
 
     def _make_room(self, rows: Sequence[int], tokens: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-        """Note the tokens behind what each row has read; return where they end, and how many ids before that are to be read in
-        each row, which forgets what it read of them."""
+        """Note the tokens behind what each row has read; return where they end, and how many ids each row reads."""
         ends = self._write(rows, tokens)
         count = max(self._lacking(rows, ends))
         for row, end in zip(rows, ends, strict=True):

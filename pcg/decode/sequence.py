@@ -26,8 +26,7 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class RowRequest:
-    """What a model reads in one row: the `unread` emitted tokens, then `drafted` ones to be verified; or, for a draft, which
-    draws a token by each of `coins [L]`."""
+    """A row's input: the `unread` emitted tokens, then `drafted` ones to verify; or `coins [L]`, for a draft to draw by."""
 
     row: int
     unread: Sequence[int]

@@ -128,8 +128,7 @@ BLANK = Prompt(torch.zeros(1, dtype=torch.int64), torch.zeros(1), 1.0)
 
 @dataclass(frozen=True)
 class Request:
-    """One text to be spoken: behind `prompt`, at most `limit` tokens, `lookahead` of them drafted a round and judged by `rule`.
-    Without a rule the target speaks alone."""
+    """One text: behind `prompt` at most `limit` tokens, `lookahead` drafted a round for `rule`; without one, AR."""
 
     prompt: Prompt
     limit: int
@@ -159,8 +158,7 @@ def sequence_of(row: int, request: Request) -> DecodingSequence:
 
 
 class RunningBatch:
-    """Up to `rows` requests side by side, each of up to `positions` positions. The caches are allotted once. Rows may differ in
-    all that a `Request` says; each says what it would say alone."""
+    """Up to `rows` requests of up to `positions` positions side by side; each says what it would say alone."""
 
     def __init__(self, target: DecodingLlama, draft: AnyDraft | None, rows: int, positions: int) -> None:
         self._models, self._positions = (target, draft), positions

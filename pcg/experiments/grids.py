@@ -21,12 +21,7 @@ from pcg.settings import Settings
 from pcg.text.reading import check_text
 
 # The sections of an utterance, each with those of the file of sentences.
-SECTIONS = {
-    "everyday": ("everyday",),
-    "balanced": ("balanced", "more-balanced"),
-    "rare": ("rare",),
-    "twisters": ("twisters",),
-}
+SECTIONS = {"everyday": ("everyday",), "balanced": ("balanced", "more-balanced"), "rare": ("rare",), "twisters": ("twisters",)}
 SUBSET = "test-clean"
 PROMPT_SECONDS, PROMPT_RANGE = 3.0, (2.0, 4.0)
 
@@ -80,10 +75,7 @@ _MORE = (*map(ssd, (0.1, 0.4, 0.6)), *map(pcg, (0.7, 0.6, 0.5, 0.25)), membershi
 _SWAPS = tuple(map(swapped, (0.7, 0.6, 0.5, 0.4, 0.3)))
 _CONTROLS = tuple(swapped(theta, "random") for theta in (0.5, 0.4, 0.3))
 # The voice that the model learned from, as it is and through the codec (needs the teachers, or recordings).
-_ORIGINALS = (
-    Condition("original", Settings("ar"), model="original"),
-    Condition("codec alone", Settings("ar"), model="codec"),
-)
+_ORIGINALS = (Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec"))
 EXPERIMENTS = {
     "main": Experiment("AR, SD, SSD and PCG (PCG Table 1)", _MAIN, 200, 6),
     "tradeoff": Experiment(

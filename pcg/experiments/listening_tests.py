@@ -371,8 +371,7 @@ def pool(listeners: Sequence[Listener]) -> list[Pooled]:
 
 
 def _agreement(listeners: Sequence[Listener]) -> float | None:
-    """Compute Krippendorff's alpha for interval data (Hayes and Krippendorff, 2007, eq. 1): 1 less the observed over the
-    expected squared difference of two answers."""
+    """Compute Krippendorff's alpha for interval data (Hayes and Krippendorff, 2007, eq. 1)."""
     units: dict[tuple[str, str], list[float]] = {}
     for listener in listeners:
         for trial, answer in zip(listener.trials, listener.answers, strict=True):

@@ -1,5 +1,4 @@
-"""Results on disk: an SQLite file while runs fill it, and a parquet file in which they are published, which any viewer of data
-opens."""
+"""Results on disk: an SQLite file while runs fill it, and the parquet file in which they are published."""
 
 import json
 import sqlite3
@@ -44,8 +43,7 @@ class Store:
         self._ask(lambda table: table.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?)", (key, value)))  # nosec B608
 
     def records(self, units: Sequence[Unit], voice: str) -> list[Record]:
-        """Return the records of the units that were done, in their order, each with the unit that was asked for, as another
-        grid may have stored it by another name."""
+        """Return the records of the units that were done, in their order, each with the unit that was asked for."""
         stored = self._everything()
         pairs = [(stored.get(unit.key(voice)), unit) for unit in units]
         return [replace(_record(value), unit=unit) for value, unit in pairs if value]

@@ -49,7 +49,7 @@ SCHEMA = pa.schema(
         *((name, pa.float32()) for name in ("p", "q", "mass_p", "mass_q", "ratio")),
         *((name, pa.float64()) for name in ("coin", "group_coin")),
         *((name, pa.list_(pa.int32() if name.endswith("tokens") else pa.float16())) for name in LISTS),
-    ],
+    ]
 )
 
 
@@ -176,8 +176,7 @@ class Replay:
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The recorded tests: `rows` of `SCHEMA`, over a `vocabulary` of so many tokens. embedding: a digest of the voice's
-    embedding, by which its tokens are similar."""
+    """The recorded tests: `rows` of `SCHEMA`, over a `vocabulary` of tokens. embedding: a digest of the voice's."""
 
     rows: pa.Table
     vocabulary: int
@@ -195,8 +194,7 @@ class Traces:
             raise AssetError(f"The traces in {folder} are missing or damaged ({first_line(error)}).") from error
 
     def neighbours(self, voice: Path = EMBEDDED) -> Neighbours:
-        """Return the lists of similar tokens, from the embedding of the voice in a folder alone; raise InputError where another
-        voice was recorded."""
+        """Return the lists of similar tokens, from the embedding in a voice's folder; raise InputError for another voice."""
         symbols = json.loads((voice / "voice.json").read_text(encoding="utf-8"))["symbols"]
         usage = read_tensors(voice / "usage.safetensors")["usage"]
         first = PhonemeReader(tuple(symbols), ()).first_code

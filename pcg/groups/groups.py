@@ -15,8 +15,7 @@ from torch import Tensor
 
 @njit(nogil=True, cache=True)
 def prefix_sizes(indptr, bits, lowest):
-    """Return how far each row of descending float16 `bits` (as int16) reaches down to the rank `lowest`, `[R]` int64. The first
-    entry, which is the token itself, always belongs."""
+    """Return how far each row of descending float16 `bits` (as int16) reaches down to the rank `lowest`, `[R]` int64."""
     sizes = np.empty(len(indptr) - 1, np.int64)
     for row in range(len(sizes)):
         low, high = indptr[row] + 1, indptr[row + 1]
@@ -243,8 +242,7 @@ class Groups:
         return weighed(np.asarray(probs), self._share, self.sets.of(k))
 
     def masses(self, probs: Tensor | np.ndarray) -> Tensor:
-        """Return the masses of all groups under `probs [V]` (Eq. 5), `[M]` float64. Linear, so differences of probabilities are
-        welcome."""
+        """Return the masses of all groups under `probs [V]`, or a difference of two (Eq. 5), `[M]` float64."""
         return torch.from_numpy(row_sums(*self.sets, np.asarray(probs) * self._share))
 
     def statistics(self, usage: Tensor | None = None) -> GroupStatistics:

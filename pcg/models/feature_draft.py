@@ -118,8 +118,7 @@ class FeatureDraft:
         lanes: int | None = None,
         rounded: bool = False,
     ) -> None:
-        """tensors: as `FeatureShape.tensors` names them; they come to the device and the type of `target`. compiled, lanes and
-        rounded: as in `DecodingLlama`, of a whole turn in one call."""
+        """tensors: by `FeatureShape.tensors`; they come to the target's device and type. Others: see `DecodingLlama`."""
         own = {name: tensor.to(target.embedding) for name, tensor in tensors.items()}
         self.shape, self.vocabulary, self.tapped = shape, vocabulary, shape.tapped_layers
         self.heads, self.kv_heads, self.dim, self.epsilon = target.heads, target.kv_heads, target.dim, shape.rms_norm_eps
@@ -165,7 +164,7 @@ class FeatureDraft:
         return self.vocabulary.model_ids().numpy()
 
     def draft(self, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
-        """As `DecodingLlama.draft`: a whole turn in one compiled call. The ids `[N]` are read behind the target's hidden states
+        """Draft as `DecodingLlama.draft` does, in one compiled call. The ids `[N]` are read behind the target's hidden states
         `taps [N, layers, D]` before each, the tokens that are drawn behind the draft's own."""
         return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
 
@@ -174,8 +173,7 @@ class FeatureDraft:
 
     @torch.inference_mode()
     def behind_target(self, ids: Tensor, taps: Tensor) -> Tensor:
-        """Inputs `[R, T, D]` of the tokens `ids [R, T]`, behind the target's hidden states `taps [R, T, layers, D]` before
-        each."""
+        """Inputs `[R, T, D]` of the tokens `ids [R, T]`, behind the target's hidden states `taps [R, T, layers, D]`."""
         return F.linear(unit(taps).flatten(-2), self.features) + F.embedding(ids, self.tokens)
 
     @torch.inference_mode()
@@ -185,8 +183,7 @@ class FeatureDraft:
 
     @torch.inference_mode()
     def run(self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache, rows: Sequence[int]) -> Tensor:
-        """Append inputs `x [R, T, D]`, whose positions have the tables `rotary`, to the `rows` of `cache`; return the states
-        `[R, T, D]`."""
+        """Append inputs `x [R, T, D]` with the tables `rotary` to the `rows` of `cache`; return the states `[R, T, D]`."""
         count = x.shape[1]
         starts = torch.tensor([cache.lengths[row] for row in rows], device=self.device)
         slots = starts[:, None] + torch.arange(count, device=self.device)

@@ -142,8 +142,7 @@ def model_folder(model: str, embedded: Path, device: str = "cpu") -> Path:
 
 
 def codec_folder(beside: Path, device: str = "cpu") -> Path:
-    """Return the folder `codec/` in that of a model from the hub, or else the local copy of its codec (X-codec2, of a NeuTTS
-    NeuCodec), downloaded if there is none."""
+    """Return the folder `codec/` in that of a model from the hub, or else the local copy of X-codec2 or NeuCodec."""
     own = beside / "codec"
     if own.is_dir():
         return own
@@ -264,8 +263,7 @@ def _explained(model: HubModel, error: Exception) -> str:
 
 
 def weights_digest(folder: Path) -> str:
-    """Return a SHA-256 of one model, in hexadecimal: of the config.json and the safetensors that lie in `folder` itself. Raises
-    OSError where a file cannot be read."""
+    """Return a SHA-256 of one model, in hexadecimal: of the config.json and the safetensors in `folder` itself."""
     digest = hashlib.sha256()
     for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
         digest.update(bytes.fromhex(content_digest(file)))
@@ -273,8 +271,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def add_content(digest: "hashlib._Hash", folder: Path) -> None:
-    """Add everything in `folder` that a model is read from to `digest`; cards and the map of the codes may change. Raises
-    AssetError where there is nothing, or a file cannot be read."""
+    """Add all that a model is read from to `digest`, without cards and the map of codes. Raises AssetError."""
     files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".json", ".safetensors") and not f.name.startswith("atlas-")]
     if not files:
         raise AssetError(f"The model in {folder} is missing.")

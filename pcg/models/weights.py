@@ -113,8 +113,7 @@ def names_of(layer: int) -> list[str]:
 
 @dataclass(frozen=True)
 class FusedWeights:
-    """The weights of all layers, each `[layers, out, in]`; norms `[layers, in]`; biases `[layers, out]`, or `[layers, 0]` where
-    a model has none."""
+    """The weights of all layers, each `[layers, out, in]`; norms `[layers, in]`; biases `[layers, out]` or `[layers, 0]`."""
 
     norm: Tensor
     qkv: Tensor

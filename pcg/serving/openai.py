@@ -114,7 +114,7 @@ class Refusal(Exception):
         self.error, self.status, self.code, self.headers = error, status, code, headers
 
     def body(self) -> dict[str, object]:
-        """In OpenAI's shape."""
+        """Return the error in OpenAI's shape."""
         kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         message, param = str(self.error), getattr(self.error, "field", None)
         if param in FIELDS:
@@ -122,12 +122,12 @@ class Refusal(Exception):
         return {"error": {"message": message, "type": kind, "param": param, "code": self.code}}
 
     def answer(self) -> JSONResponse:
-        """The response."""
+        """Return the response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 
 def refusal(error: Exception) -> Refusal:
-    """The answer to a request that ended in `error`."""
+    """Return the answer to a request that ended in `error`."""
     match error:
         case Refusal():
             return error
@@ -301,7 +301,7 @@ class SpeechApi:
         return {path.stem: path for path in sorted(self._folder.glob("*.safetensors"))} if self._folder else {}
 
     def _voice(self, name: str) -> tuple[str, Reference | None]:
-        """The name of a voice of the model, or that of a recorded one and its reference."""
+        """Return the name of a voice of the model, or that of a recorded one and its reference."""
         if name not in self._service.offer.voices and name in self._recorded:
             return name, self._service.synthesizer.voice.read_reference(self._recorded[name])
         return self._stand_ins.get(name, name), None
@@ -395,7 +395,7 @@ async def _answer(asked: SpeechRequest, settings: Settings, pieces: AsyncIterato
 
 
 async def _events(asked: SpeechRequest, known: dict[str, object], pieces: AsyncIterator[bytes | Take]) -> AsyncIterator[bytes]:
-    """The pieces as events in base64, the last with the figures of the take, or with an error."""
+    """Return the pieces as events in base64, the last with the figures of the take, or with an error."""
 
     def event(value: dict[str, object]) -> bytes:
         return f"data: {json.dumps(value)}\n\n".encode()

@@ -64,7 +64,7 @@ _visitor: ContextVar[str] = ContextVar("visitor", default="")
 
 
 def current_visitor() -> str:
-    """The address that the request came from which is being answered; "" outside of one."""
+    """Return the address that the request came from which is being answered; "" outside of one."""
     return _visitor.get()
 
 
@@ -175,8 +175,7 @@ LEFTOVERS = "tmp*"
 
 
 def limited(receive: Receive, most: int, seconds: float, sentence: str) -> Receive:
-    """Return `receive` for a body of at most `most` bytes that comes within `seconds`; else it raises HTTPException, which says
-    `sentence` of a larger one."""
+    """Return `receive` for a body of at most `most` bytes within `seconds`; `sentence` is what a larger one is told."""
     size, ended, deadline = 0, False, asyncio.get_running_loop().time() + seconds
 
     async def checked() -> Message:
@@ -286,8 +285,7 @@ class Bodies:
 
 @contextmanager
 def own_folder(name: str) -> Iterator[Path]:
-    """Make a temporary folder of this process, and remove it at the end; folders left behind by processes
-    which were killed are removed first."""
+    """Make a temporary folder of this process, removed at its end; those of killed processes are removed first."""
     root = Path(tempfile.gettempdir()) / f"{name}-{getuser()}"
     root.mkdir(mode=0o700, exist_ok=True)
     for path in root.iterdir():

@@ -61,8 +61,7 @@ class Replicas:
         self.offer = replace(offer, rows=count * offer.rows)
 
     def speak(self, text: str, settings: Settings, voice: str, *, stream: bool = False) -> "FarSpeech":
-        """As `SpeechService.speak`, without the rounds, which are in the take; the first step raises errors of text and
-        voice."""
+        """Speak as `SpeechService.speak`, without rounds; the first step raises errors of text and voice."""
         return FarSpeech(self._handle.options(stream=True).speak.remote(text, settings, voice, stream))
 
     def close(self) -> None:
@@ -120,7 +119,7 @@ class Replica:
         return self._service.offer if self._service else self._hindrance
 
     async def speak(self, text: str, settings: Settings, voice: str, stream: bool) -> AsyncIterator[Sound | Take | PCGError]:
-        """A PCGError is the last of the steps: raised, it would be a fault of the replica to Ray."""
+        """Pass the steps on; a PCGError is the last of them: raised, it would be a fault of the replica to Ray."""
         in_thread = partial(to_thread.run_sync, limiter=self._threads, abandon_on_cancel=True)
         try:
             begin = partial(self._service.speak, text, settings, voice, stream=stream)

@@ -37,8 +37,7 @@ class Lost(PCGError):
 
 @dataclass(frozen=True)
 class Offer:
-    """The abilities of a service: up to `rows` takes at once, with these methods and voices, at `sample_rate`. notice: of the
-    voice."""
+    """The abilities of a service: up to `rows` takes at once, with these methods and voices. notice: of the voice."""
 
     methods: tuple[str, ...]
     voices: tuple[str, ...]
@@ -118,7 +117,7 @@ class SpeechService:
         return speech
 
     def place(self, speech: "Speech") -> int:
-        """The place in the queue, from 1; 0 if the take does not wait."""
+        """Return the place in the queue, from 1; 0 if the take does not wait."""
         with self._changed:
             return self._waiting.index(speech) + 1 if speech in self._waiting else 0
 
@@ -142,7 +141,7 @@ class SpeechService:
         self._end_all(PCGError(STOPPED))
 
     def _work(self) -> None:
-        """The decoding thread: at most one prompt, then a round, so that a row never waits for many prompts."""
+        """Decode, in a thread: at most one prompt, then a round, so that a row never waits for many prompts."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting or self._speaking)
@@ -237,8 +236,7 @@ class Speech:
         return not self._begun.wait(seconds)
 
     def decoding(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the last round; return whether it is still being decoded. Meanwhile this thread takes no
-        time from the decoding one."""
+        """Wait at most `seconds` for the last round without taking time from it; return whether it is still being decoded."""
         return not self._decoded.wait(seconds)
 
     @property

@@ -71,7 +71,7 @@ def stage_space(root: Path, out: Path, model: str = EMBEDDED, repo: str | None =
 
 
 def read_requirements(path: Path) -> list[Requirement]:
-    """The packages that a file of requirements asks for, without comments and without pip's own options."""
+    """Return the packages that a file of requirements asks for, without comments and without pip's own options."""
     lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     return [Requirement(line) for line in lines if line and not line.startswith("-")]
 

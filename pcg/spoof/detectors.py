@@ -108,20 +108,19 @@ class Detectors:
         return next(iter(self.by_name.values())).config.codes
 
     def fit(self, usage: Tensor) -> bool:
-        """Whether they know the codes of a voice whose corpus used each so often, `usage [codes]`: as many codes of another
-        codec would be other sounds."""
+        """Return whether they know the codes of a voice whose corpus used each so often, `usage [codes]`."""
         return len(usage) == self.codes and self.corpus in ("", corpus_digest(usage))
 
     @torch.inference_mode()
     def real(self, resolution: Resolution, segments: Tensor) -> Tensor:
-        """How probable it is that each of `segments [B, span]` (codes, int64) was spoken and not generated, `[B]`."""
+        """Return how probable it is that each of `segments [B, span]` (codes, int64) was spoken and not generated, `[B]`."""
         if segments.shape[1] != resolution.span:
             raise InputError("segments", f"{segments.shape[1]} codes long", f"{resolution.span} codes for {resolution.name}")
         return self.by_name[resolution.name](segments[:, :: resolution.stride]).sigmoid()
 
     def curve(self, tokens: Sequence[int], resolution: Resolution) -> Tensor:
-        """How synthetic each of `tokens` sounds, `[T]` in 0..1: the mean over the windows around it, one every `STEP` codes.
-        NaN throughout where the utterance is shorter than a window."""
+        """Return how synthetic each of `tokens` sounds, `[T]` in 0..1: the mean over the windows around it, one every `STEP`
+        codes. NaN throughout where the utterance is shorter than a window."""
         codes = torch.tensor(tokens, dtype=torch.int64)
         if len(codes) < resolution.span:
             return torch.full((len(codes),), torch.nan)

@@ -186,8 +186,7 @@ class Synthesizer:
         return tolerant(settings.beta) if settings.method == "ssd" else exact
 
     def _coarse_rule(self, theta: float, similarity: str) -> Rule:
-        """PCG by thinning, whose cost hardly grows with the vocabulary; where every token stands alone the dense residual, by
-        which it says what SD says, coin for coin."""
+        """Make PCG by thinning, whose cost hardly grows with the vocabulary; with singletons dense, which is SD."""
         return coarse(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
 
     def speak(

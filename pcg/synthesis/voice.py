@@ -169,8 +169,7 @@ def find_draft(choice: str, depth: int, folder: Path | None) -> Path | tuple[int
 
 
 def untrained_layers(depth: int) -> tuple[int, ...]:
-    """Return the layers of a target of `depth` layers that draft untrained: the first two and the last, or fewer of a shallow
-    one's, since all of them would cost as much as the target."""
+    """Return the layers of a target of `depth` layers that draft untrained: the first two, or fewer, and the last."""
     return (*range(min(2, depth - 2)), depth - 1)
 
 
@@ -258,8 +257,7 @@ class Voice:
         return self.references[name]
 
     def reference_from_audio(self, path: Path, text: str, transcribe: Callable[[np.ndarray], str] | None = None) -> Reference:
-        """Return a reference from a recording as long as `reference_seconds` allow and its transcript (see `read_recording`),
-        or from what `write_reference` wrote."""
+        """Return a reference from a recording (see `read_recording`), or from what `write_reference` wrote."""
         if path.suffix == REFERENCE_SUFFIX:
             return self.read_reference(path)
         return read_recording(path, self.codec, self.reference_seconds, text, transcribe)

@@ -27,7 +27,7 @@ class LlasaReader(TokenizerReader):
     """Turns text into LLaSA's prompt by the chat template of its tokenizer; a reference may be empty (`OWN_VOICE`)."""
 
     def words(self, text: str) -> str:
-        """The text on one line, without what the tokenizer would read as a mark or a speech code."""
+        """Return the text on one line, without what the tokenizer would read as a mark or a speech code."""
         said = " ".join(plain_words(text).replace("<|", " ").replace("|>", " ").split())
         if text and not any(c.isalnum() for c in said):
             raise wordless(text)
@@ -44,6 +44,6 @@ class LlasaReader(TokenizerReader):
 
 
 def load_reader(folder: Path, codes: int) -> LlasaReader:
-    """The reader of the LLaSA in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
+    """Return the reader of the LLaSA in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
     marks = (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
     return load_tokenizer_reader(LlasaReader, folder, "<|s_{}|>", codes, marks, "LLaSA", "a LLaSA with X-codec2")

@@ -49,13 +49,13 @@ class NeuTTSReader(TokenizerReader):
 
 
 def load_reader(folder: Path, codes: int) -> NeuTTSReader:
-    """The reader of the NeuTTS in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
+    """Return the reader of the NeuTTS in `folder` for a codec of so many `codes`; raises as `load_tokenizer_reader` does."""
     marks = (TEXT_START, TEXT_END, SPEECH_START, SPEECH_END)
     return load_tokenizer_reader(NeuTTSReader, folder, "<|speech_{}|>", codes, marks, "NeuTTS", "a NeuTTS Air or Nano")
 
 
 def licence_of(folder: Path) -> str:
-    """The SPDX identifier of the licence that a NeuTTS's card states; the narrower of the two where there is none."""
+    """Return the SPDX identifier of the licence that a NeuTTS's card states; the narrower of the two where there is none."""
     from huggingface_hub import metadata_load
 
     try:

@@ -39,7 +39,7 @@ class Prompt:
 
     @classmethod
     def counted(cls, ids: Tensor, room: int | None = None) -> "Prompt":
-        """The prompt `ids [P]` of a model that counts its positions."""
+        """Return the prompt `ids [P]` of a model that counts its positions."""
         return cls(ids, torch.arange(len(ids), dtype=torch.float32), float(len(ids)), room)
 
     @classmethod
@@ -97,8 +97,7 @@ class PhonemeReader:
         return sum(self.durations[s] for s in symbols)
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
-        """About how many speech codes `text` takes: at the usual speed, or at that of `reference`. Raises PCGError for a text
-        that cannot be spoken."""
+        """Estimate the speech codes of `text` at the usual speed, or at that of `reference`. Raises PCGError."""
         expected = self.expected_tokens(self.read(text))
         return expected * self._pace(self.read(reference.text), reference.codes) if reference else expected
 
@@ -121,7 +120,7 @@ class PhonemeReader:
         return Prompt(ids, positions, float(len(codes) + 1))
 
     def _pace(self, reference: Sequence[int], codes: Tensor) -> float:
-        """How long the reference takes, where 1 is the usual."""
+        """Return how long the reference takes, where 1 is the usual."""
         return len(codes) / max(1.0, self.expected_tokens(reference))
 
 

@@ -34,12 +34,12 @@ def check_pauses(text: str) -> None:
 
 
 def without_pauses(text: str) -> str:
-    """The words alone."""
+    """Return the words alone."""
     return _MARK.sub(" ", text)
 
 
 def at_pauses(text: str) -> Iterator[str | float]:
-    """The parts of a checked `text` between its pauses, blank ones left out, and the pauses in seconds, in their order."""
+    """Return the parts of a checked `text` between its pauses, blank ones left out, and the pauses in seconds."""
     words_and_seconds = _MARK.split(text)
     for place, part in enumerate(words_and_seconds):
         if place % 2:

@@ -1,5 +1,4 @@
-"""Stage `codec`: first the tokens (mel loss through the FSQ bottleneck), then, behind a frozen encoder, the sound (the
-vocoder's pitch and filters)."""
+"""Stage `codec`: the tokens (mel loss through FSQ), then, behind a frozen encoder, the vocoder's pitch and filters."""
 
 from dataclasses import replace
 from pathlib import Path

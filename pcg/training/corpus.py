@@ -35,8 +35,7 @@ PITCH, PACE = (0.98, 1.02), (0.92, 1.09)
 
 
 class Hibari:
-    """hibari's voice heart. `speak` of any teacher returns float32 samples `[N]` of a text at its `rate`, `pace` times as fast
-    as usual."""
+    """hibari's voice heart. `speak` of any teacher returns float32 `[N]` at its `rate`, `pace` times as fast as usual."""
 
     rate = 24_000
 

@@ -135,7 +135,7 @@ class Segments:
         return Labelled(torch.cat(parts), (torch.arange(count) < positives).float())
 
     def every(self, resolution: Resolution) -> Labelled:
-        """All segments side by side, as many real as synthetic ones."""
+        """Return all segments side by side, as many real as synthetic ones."""
         span = resolution.span
         halves = [
             [(i, u[s : s + span]) for i, u in enumerate(utterances) for s in range(0, len(u) - span + 1, span)]

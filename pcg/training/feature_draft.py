@@ -101,8 +101,7 @@ class TapPlaces:
 
 
 class FeatureModel(nn.Module):
-    """A feature draft that learns; its weights are named as in `FeatureShape.tensors`. The target's embedding and head are
-    frozen."""
+    """A feature draft that learns, its weights named as in `FeatureShape.tensors`; the target's are frozen."""
 
     def __init__(self, target: LlamaForCausalLM, vocabulary: Vocabulary, tapped: Sequence[int], rank: int = 0) -> None:
         super().__init__()

@@ -33,8 +33,7 @@ def save_checkpoint(
 def load_checkpoint(
     path: Path, modules: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer] | None = None
 ) -> tuple[int, float]:
-    """Restore what `save_checkpoint` wrote, in place; return its step and seconds; raise AssetError for a file that does not
-    fit."""
+    """Restore what `save_checkpoint` wrote, in place; return its step and seconds; raise AssetError for another file."""
     try:
         with safe_open(path, framework="pt") as file:
             parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
@@ -137,8 +136,7 @@ OUTER = re.compile(r"(^|[._])(embed|head|code|patch)")
 
 
 def make_optimizers(module: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.05) -> dict[str, Optimizer]:
-    """Muon for the matrices inside the network; AdamW for embeddings, heads, convolutions, gains and biases. Frozen weights
-    are left out."""
+    """Make Muon for the matrices inside the network, and AdamW for all other weights that are not frozen."""
     matrices, rest = [], []
     for name, parameter in ((n, p) for n, p in module.named_parameters() if p.requires_grad):
         is_matrix = parameter.ndim == 2 and not OUTER.search(name)

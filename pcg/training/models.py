@@ -1,5 +1,4 @@
-"""Llamas that are trained from nothing, the hidden states that their heads and a draft read, the folders that models are
-written to, and model cards."""
+"""Llamas that are trained from nothing, the states that heads and drafts read, folders of models, and model cards."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -72,8 +71,7 @@ def start_from_digits(model: LlamaForCausalLM, fsq: FSQ, vocabulary: Vocabulary,
 
 
 def speech_states(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the hidden states of the S positions that have a label `[S, D]`, the rows of the head for speech `[V, D]`, and the
-    labels `[S]`."""
+    """Return the states of the S positions with a label `[S, D]`, the head's rows for speech `[V, D]`, and the labels `[S]`."""
     _, hidden = read_target(model, batch, ())
     learned = batch.labels != IGNORED
     head = model.get_output_embeddings().weight[vocabulary.model_ids().to(batch.ids.device)]
@@ -81,8 +79,7 @@ def speech_states(model: LlamaForCausalLM, batch: Batch, vocabulary: Vocabulary)
 
 
 def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the target's hidden states of `batch` behind the layers `tapped` (counted from 1), `[B, S, layers, D]`, and those
-    that its head multiplies, `[B, S, D]`."""
+    """Return the target's states behind the layers `tapped`, `[B, S, layers, D]`, and before its head, `[B, S, D]`."""
     states: list[Tensor] = []
 
     def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:

@@ -97,8 +97,7 @@ def encoded(voice: str, text: str, samples: Tensor, codec: Codec) -> Utterance:
 
 
 def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: int | None = None) -> None:
-    """Encode the first `count` shards of a split of `corpus` (all by default), voices in turn, into shards in `folder`; shards
-    that exist are kept."""
+    """Encode the first `count` shards of a split of `corpus` (all by default) into shards in `folder`, if not yet there."""
     chosen = shards(corpus, split)[:count]
     if not chosen:
         raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
@@ -122,8 +121,7 @@ def read_manifest(tokens: Path) -> dict[str, int | str]:
 
 
 def read_tokens(folder: Path, reader: PromptReader, longest: int | None = None) -> list[TokenizedUtterance]:
-    """Read every utterance in `folder` of at most `longest` codes whose text `reader` can read; symbols are noted for a
-    PhonemeReader."""
+    """Read every utterance in `folder` of at most `longest` codes whose text `reader` can read."""
     spoken = []
     for shard in sorted(folder.glob("[0-9]*.json")):
         for utterance in read_shard(shard):
@@ -151,8 +149,7 @@ def own_samples(
     temperature: float = 0.8,
     seed: int = 0,
 ) -> list[TokenizedUtterance]:
-    """Let the target say `texts` texts of `spoken`, each after a reference of the same voice; shards in `folder` that exist are
-    kept, and a sample without an end is left out."""
+    """Let the target say `texts` texts of `spoken` into shards, each after a reference of the same voice."""
     voices = by_voice(spoken)
     for number, done in enumerate(range(0, texts, SAMPLE_SHARD)):
         shard = folder / f"{number:05d}.npy"

@@ -47,8 +47,7 @@ def write_shard(shard: Path, utterances: Sequence[Utterance]) -> None:
 
 
 def read_shard(shard: Path) -> list[Utterance]:
-    """Read a shard; values stay on the disk until they are used. The voice is by default the name of the folder. Raises
-    AssetError if it is damaged."""
+    """Read a shard, its values when they are used, its voice by default from the folder's name. Raises AssetError."""
     try:
         rows = json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))
         values = np.load(shard.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)

@@ -257,8 +257,7 @@ class VoiceTraining:
         return self._load(EmbeddedCodec(self.recipe.codec), "codec", "codec_sound", "codec_tokens").eval()
 
     def target(self) -> LlamaForCausalLM:
-        """Load the target as far as it is trained, averaged with the one that the run began with: the average has a lower
-        held-out loss than either."""
+        """Load the target as far as it is trained, averaged with the run's first: the loss is lower than of either."""
         model = self._load(self.new_target(), "target", "target")
         if self.begun.exists():
             first = self._load(self.new_target(), "target", "unpacked").state_dict()
@@ -291,8 +290,7 @@ MISHEARD_ROWS, MISHEARD_CODES = 0.5, 1 / 8
 
 
 def joint_loss(target: LlamaForCausalLM, draft: FeatureModel, vocabulary: Vocabulary) -> loop.Losses:
-    """Return the loss of a batch, summed over its learned tokens: cross-entropy of the target plus DRAFT_SHARE of the draft's
-    divergence over its unrolled steps."""
+    """Return the loss of a batch, summed over its learned tokens: cross-entropy plus DRAFT_SHARE of the draft's divergence."""
 
     def losses(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         learned = batch.labels != IGNORED

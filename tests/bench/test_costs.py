@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from pcg.bench.costs import (
-    Breakeven,
-    RoundCosts,
-    method_figures,
-    pooled,
-    round_costs,
-    will_it_pay,
-)
+from pcg.bench.costs import Breakeven, RoundCosts, method_figures, pooled, round_costs, will_it_pay
 from pcg.bench.engine import said_in_turns
 from pcg.cli import main
 from pcg.errors import InputError

@@ -5,12 +5,7 @@ import math
 import pytest
 import torch
 
-from pcg.codec.embedded import (
-    minimum_phase,
-    phases,
-    pulses,
-    vocode,
-)
+from pcg.codec.embedded import minimum_phase, phases, pulses, vocode
 from pcg.training.codec import pitch as track
 
 RATE, FRAME, WINDOW = 16_000, 160, 640

@@ -18,12 +18,7 @@ from pcg.text.prompt import Prompt
 SPEECH = Vocabulary(codes=7, first_code=4, end=2)
 PROMPT = Prompt(torch.tensor([1, 3, 0]), torch.tensor([0.0, 1.5, 2.25]), 2.5)
 SINGLE = Groups.singletons(2)
-RULES = {
-    "exact": exact,
-    "block": block,
-    "dense": coarse(SINGLE),
-    "thinning": coarse(SINGLE, "thinning"),
-}
+RULES = {"exact": exact, "block": block, "dense": coarse(SINGLE), "thinning": coarse(SINGLE, "thinning")}
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

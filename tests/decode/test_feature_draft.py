@@ -12,13 +12,7 @@ from pcg.decode.runners import make_runners
 from pcg.decode.sequence import RowRequest, begin
 from pcg.decode.speculative import speculative
 from pcg.errors import AssetError, InputError
-from pcg.models.feature_draft import (
-    FeatureDraft,
-    FeatureShape,
-    config_of,
-    is_feature_draft,
-    read_feature_draft,
-)
+from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of, is_feature_draft, read_feature_draft
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Checkpoint
 from pcg.rules import exact

@@ -54,17 +54,6 @@ def test_with_one_beam_it_is_plain_sampling(synthesizer: Synthesizer, method: st
     assert len(said[0]) > 12
 
 
-def test_with_one_beam_the_same_is_drafted(synthesizer: Synthesizer) -> None:
-    settings = Settings("sd", lookahead=8)
-    speaker, one, drafted = synthesizer.voice.reference("one"), Hierarchy(warmup=4, beams=(1, 1, 1)), []
-    for hierarchical in (False, True):
-        chosen, generator = settings.with_(hierarchical=hierarchical), torch.Generator().manual_seed(4)
-        steps = synthesizer.decoder.steps(TEXT, speaker, chosen, synthesizer.rule(settings), generator, one)
-        drafted.append([step.drafted for step in steps if not isinstance(step, Cycle)])
-    assert drafted[0] == drafted[1]
-    assert len(drafted[0]) > 1
-
-
 @pytest.mark.parametrize("method", ["sd", "pcg"])
 def test_a_beam_says_what_it_would_have_said_alone(synthesizer: Synthesizer, method: str) -> None:
     """The caches that were copied, and not computed again, hold what they should: the target finds each token as probable."""

@@ -7,18 +7,7 @@ import pytest
 
 from pcg.analysis.swap import Swap
 from pcg.errors import InputError
-from pcg.experiments.results import (
-    Difference,
-    Results,
-    Summary,
-    curve,
-    estimate,
-    holm,
-    method,
-    nearest,
-    pareto,
-    summarise,
-)
+from pcg.experiments.results import Difference, Results, Summary, curve, estimate, holm, method, nearest, pareto, summarise
 from pcg.experiments.unit import Condition, Record
 from pcg.metrics.estimate import bootstrap
 from pcg.settings import Settings

@@ -91,11 +91,7 @@ def read_in_pieces(decoding: DecodingLlama, ids: torch.Tensor, widths: Sequence[
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     ("kv_heads", "biased", "kind", "stored"),
-    [
-        (3, False, torch.bfloat16, np.int16),
-        (1, True, torch.bfloat16, np.int16),
-        (3, False, torch.float32, np.float32),
-    ],
+    [(3, False, torch.bfloat16, np.int16), (1, True, torch.bfloat16, np.int16), (3, False, torch.float32, np.float32)],
 )
 @pytest.mark.parametrize("rows", [1, 3])
 def test_every_width_computes_what_transformers_computes(lanes, kv_heads, biased, kind, stored, rows):

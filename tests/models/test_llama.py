@@ -12,13 +12,7 @@ from pcg.models.weights import Vocabulary
 VOCABULARY = Vocabulary(codes=60, first_code=20, end=3)
 
 
-SHAPE = {
-    "vocab_size": 80,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-}
+SHAPE = {"vocab_size": 80, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
 
 
 def make_model(kv_heads: int, tied: bool, rope: dict[str, object] | None = None) -> PreTrainedModel:

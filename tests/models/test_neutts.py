@@ -11,12 +11,12 @@ from tiny_neutts import AIR_CARD, CODES, END, FIRST_CODE, new_model, save_nano_t
 from pcg.errors import AssetError
 from pcg.models import hub
 from pcg.models.hub import HubModel, codec_folder, hub_model, is_neutts, needs_hub
-from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, load_llama
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import Voice, load_voice
 from pcg.text.neutts import APACHE, OPEN, NeuTTSReader, licence_of, load_reader
 from pcg.text.prompt import CONTEXT, Reference
+from tests.models.test_weights import assert_same_logits
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
 OWN = Reference("", torch.empty(0, dtype=torch.int64))
@@ -55,7 +55,8 @@ def test_the_prompt_has_these_ids(reader: NeuTTSReader) -> None:
     assert prompt.room == CONTEXT - len(GOLDEN)
 
 
-def test_nano_begins_with_the_mark_of_its_tokenizer(nano: Voice) -> None:
+def test_nano_begins_with_the_mark_of_its_tokenizer_and_has_a_licence_of_its_own(nano: Voice) -> None:
+    assert (nano.vocabulary, nano.licence) == (VOCABULARY, OPEN)
     assert nano.reader.prompt("One, two!", AB).ids.tolist() == [tiny_neutts.TEXT, *GOLDEN]
 
 
@@ -77,17 +78,9 @@ def test_a_tokenizer_that_closes_every_text_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_nano", [False, True])
 def test_logits_are_as_transformers_has_them(is_nano: bool, tmp_path: Path) -> None:
-    """Over the codes and the end, also far into the context."""
     model = new_model(is_nano, seed=1)
     model.save_pretrained(tmp_path)
-    engine = DecodingLlama(load_llama(tmp_path, VOCABULARY), VOCABULARY)
-    ids = torch.tensor([[256, 80, 263, *range(FIRST_CODE, FIRST_CODE + 320, 16)]])
-    positions = torch.arange(ids.shape[1])[None] + 1900
-    with torch.inference_mode():
-        expected = model(ids, position_ids=positions).logits[0][:, VOCABULARY.model_ids()]
-    found = engine.forward(ids, engine.rotary(positions), engine.cache(1, ids.shape[1]))[0]
-    torch.testing.assert_close(found, expected, atol=2e-3, rtol=1e-3)
-    assert expected.std() > 0.1
+    assert_same_logits(tmp_path, model, VOCABULARY)
 
 
 def test_a_qwen2_that_sees_only_a_window_is_refused(tmp_path: Path) -> None:
@@ -130,10 +123,6 @@ def test_names_and_codecs_are_its_own(
     assert needs_hub(str(tmp_path))
     assert codec_folder(tmp_path) == tmp_path
     assert asked == [HubModel("neuphonic/neucodec")]
-
-
-def test_nano_has_the_ids_of_air_and_a_licence_of_its_own(nano: Voice) -> None:
-    assert (nano.vocabulary, nano.licence) == (VOCABULARY, OPEN)
 
 
 def test_what_is_drafted_by_some_layers_is_checked_by_all(neutts: Synthesizer) -> None:

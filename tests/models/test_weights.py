@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_llasa import CODES, END, FIRST_CODE, new_model
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from pcg.errors import AssetError
 from pcg.models.llama import DecodingLlama
-from pcg.models.weights import Checkpoint, Vocabulary, count_weights, load_llama, read_checkpoint
+from pcg.models.weights import INDEX, Checkpoint, Vocabulary, count_weights, load_llama, read_checkpoint
 from pcg.places import PROJECT
 
 VOCABULARY = Vocabulary(CODES, FIRST_CODE, END)
@@ -69,53 +69,17 @@ def test_a_config_that_lies_about_its_head_or_is_of_an_older_form_changes_nothin
     assert_same_logits(tmp_path, model)
 
 
-def assert_same_logits(folder: Path, model: LlamaForCausalLM) -> None:
+def assert_same_logits(folder: Path, model: PreTrainedModel, vocabulary: Vocabulary = VOCABULARY) -> None:
     """The engine's logits over the codes and the end are those of `model`, also far into the context."""
-    ids = torch.tensor([[256, 80, 265, *range(FIRST_CODE, FIRST_CODE + 320, 16)]])
+    ids = torch.tensor([[256, 80, 265, *range(vocabulary.first_code, vocabulary.first_code + 320, 16)]])
     positions = torch.arange(ids.shape[1])[None] + 1900
     with torch.inference_mode():
-        expected = model(ids, position_ids=positions).logits[0][:, VOCABULARY.model_ids()]
+        expected = model(ids, position_ids=positions).logits[0][:, vocabulary.model_ids()]
     for load in (load_llama, read_checkpoint):
-        engine = DecodingLlama(load(folder, VOCABULARY), VOCABULARY)
+        engine = DecodingLlama(load(folder, vocabulary), vocabulary)
         found = engine.forward(ids, engine.rotary(positions), engine.cache(1, ids.shape[1]))[0]
         torch.testing.assert_close(found, expected, atol=2e-3, rtol=1e-3)
     assert expected.std() > 0.1
-
-
-def broken(folder: Path, what: str) -> None:
-    shards = sorted(folder.glob("model-*.safetensors"))
-    config = json.loads((folder / "config.json").read_text())
-    if what == "missing shard":
-        shards[-1].unlink()
-    elif what == "truncated shard":
-        shards[0].write_bytes(shards[0].read_bytes()[:-1000])
-    elif what == "index":
-        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../other/model.safetensors"}}')
-    elif what == "kind":
-        (folder / "config.json").write_text(json.dumps(config | {"model_type": "mistral"}))
-    elif what == "shape":
-        (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 100}))
-    elif what == "layers":
-        (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
-
-
-@pytest.mark.parametrize(
-    ("what", "sentence"),
-    [
-        ("missing shard", "one of [2-9] parts is missing"),
-        ("truncated shard", "is damaged or cut short .*; download it again"),
-        ("index", "The list of weights .* is damaged"),
-        ("kind", "The config .* is missing or damaged"),
-        ("shape", "The language model in .* (lacks weights|is missing or damaged)"),
-        ("layers", "The language model in .* lacks weights"),
-    ],
-)
-def test_damaged_weights_are_one_sentence(what: str, sentence: str, tmp_path: Path) -> None:
-    new_model(tied=False).save_pretrained(tmp_path, max_shard_size="10MB")
-    broken(tmp_path, what)
-    with pytest.raises(AssetError, match=sentence) as told:
-        load_llama(tmp_path, VOCABULARY)
-    assert "\n" not in str(told.value)
 
 
 def change_config(**values: object) -> Callable[[Path], None]:
@@ -127,8 +91,27 @@ def change_config(**values: object) -> Callable[[Path], None]:
 
 
 def cut(folder: Path) -> None:
-    weights = folder / "model.safetensors"
+    weights = min(folder.glob("model*.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-1000])
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda folder: max(folder.glob("model-*.safetensors")).unlink(), "one of [2-9] parts is missing"),
+        (cut, "is damaged or cut short .*; download it again"),
+        (lambda folder: (folder / INDEX).write_text('{"weight_map": {"a": "../x"}}'), "The list of weights .* is damaged"),
+        (change_config(model_type="mistral"), "The config .* is missing or damaged"),
+        (change_config(intermediate_size=100), "The language model in .* (lacks weights|is missing or damaged)"),
+        (change_config(num_hidden_layers=4), "The language model in .* lacks weights"),
+    ],
+)
+def test_damaged_weights_are_one_sentence(damage: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
+    new_model(tied=False).save_pretrained(tmp_path, max_shard_size="10MB")
+    damage(tmp_path)
+    with pytest.raises(AssetError, match=sentence) as told:
+        load_llama(tmp_path, VOCABULARY)
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +138,9 @@ def test_damage_is_one_sentence_without_transformers_too(
     assert "\n" not in str(told.value)
 
 
-def test_a_model_of_too_few_ids_is_refused(llasa_folder: Path) -> None:
+def test_a_model_of_too_few_ids_is_refused(llasa_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(AssetError, match=f"has {FIRST_CODE + CODES} ids, too few for this voice"):
         load_llama(llasa_folder, Vocabulary(CODES, FIRST_CODE + 1, END))
-
-
-def test_a_plain_model_of_too_few_ids_is_refused(tmp_path: Path) -> None:
     plain_model(tied=True).save_pretrained(tmp_path)
     with pytest.raises(AssetError, match="has 80 ids, too few for this voice"):
         read_checkpoint(tmp_path, Vocabulary(codes=61, first_code=20, end=3))

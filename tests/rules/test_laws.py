@@ -10,16 +10,7 @@ import torch
 
 from pcg.groups.groups import Groups
 from pcg.rules import block, coarse, exact, tolerant
-from tests.rules.enumeration import (
-    ALMOST_ONE,
-    CODES,
-    Enumeration,
-    World,
-    coarse_target_of,
-    mistaken,
-    overlapping,
-    target_of,
-)
+from tests.rules.enumeration import ALMOST_ONE, CODES, Enumeration, World, coarse_target_of, mistaken, overlapping, target_of
 
 
 class FirstGroups(Groups):

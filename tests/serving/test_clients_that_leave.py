@@ -55,11 +55,7 @@ def half_a_request(address: str) -> socket.socket:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"response_format": "mp3", "stream": False},
-        {"response_format": "wav"},
-        {"stream_format": "sse"},
-    ],
+    [{"response_format": "mp3", "stream": False}, {"response_format": "wav"}, {"stream_format": "sse"}],
     ids=["whole", "stream", "events"],
 )
 def test_who_loses_patience_before_the_first_byte_gives_up_the_take(silent: Silent, door: str, changes: dict) -> None:

@@ -17,7 +17,7 @@ from pcg.experiments.worker import WorkerSpec
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Checkpoint, Vocabulary, layer_subset
 from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
-from pcg.settings import METHODS, Settings
+from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import choose_draft, load_voice, untrained_layers
 from tests.wav_comment import read_stored
@@ -131,22 +131,6 @@ def test_layers_of_the_target_compute_what_copied_ones_do_and_take_no_memory(tie
     of_shared, of_copied = (logits(DecodingLlama(each, vocabulary)) for each in (shared, layer_subset(whole, (0, 3)).eval()))
     assert torch.equal(of_shared, of_copied)
     assert not torch.equal(of_shared, logits(DecodingLlama(parts, vocabulary)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("choice", CHOICES)
-def test_every_method_speaks_with_every_draft_but_none(choice: str, synthesizers: dict[str, Synthesizer]) -> None:
-    synthesizer = synthesizers[choice]
-    synthesizer.warm_up()
-    assert synthesizer.methods == (METHODS if choice != "none" else ("ar",))
-    for method in METHODS:
-        settings = Settings(method, theta=0.3, seed=1)
-        if method in synthesizer.methods:
-            assert synthesizer.take(WORDS, settings, "one").tokens
-            continue
-        refusal = f"method is '{method}', but must be ar, as no draft is loaded"
-        with pytest.raises(InputError, match=refusal):
-            synthesizer.take(WORDS, settings, "one")
 
 
 def test_ar_does_not_depend_on_the_draft(synthesizers: dict[str, Synthesizer]) -> None:

@@ -102,20 +102,14 @@ def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
 
 
 def test_a_stage_says_what_it_lacks(work, tmp_path):
-    for stage, device, lacks in (
-        ("target", "cpu", "codec is not trained yet"),
-        ("corpus", "tpu", "device is 'tpu'"),
-    ):
+    for stage, device, lacks in (("target", "cpu", "codec is not trained yet"), ("corpus", "tpu", "device is 'tpu'")):
         with pytest.raises(PCGError, match=lacks):
             train(stage, work, None, tmp_path / "voice", device, 0, 1, TINY)
 
 
 def test_a_work_folder_stays_with_its_recipe(work, tmp_path):
     train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, TINY)
-    for seed, recipe in (
-        (1, TINY),
-        (0, changed(codec=replace(TINY.codec, levels=(2, 8)))),
-    ):
+    for seed, recipe in ((1, TINY), (0, changed(codec=replace(TINY.codec, levels=(2, 8))))):
         with pytest.raises(InputError, match=r"recipe\.json tells of the same recipe and seed"):
             train("target", work, None, tmp_path / "voice", "cpu", seed, 1, recipe)
     other_pace = changed(target_steps=1, target_decay_share=0.9)

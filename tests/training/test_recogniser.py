@@ -13,13 +13,7 @@ from pcg.asr.network import BLANK, CLASSES, EncoderConfig, spell
 from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.files import LIST
 from pcg.training.corpus import SAMPLE_RATE
-from pcg.training.recogniser import (
-    ReaderShape,
-    RecogniserRecipe,
-    ctc_loss,
-    train_parts,
-    train_recogniser,
-)
+from pcg.training.recogniser import ReaderShape, RecogniserRecipe, ctc_loss, train_parts, train_recogniser
 from pcg.training.shards import Utterance, spoken_utterance, write_shard
 from pcg.training.speech import Disturbances, SpeechBatches, disturb, read_spoken
 

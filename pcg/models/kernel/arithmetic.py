@@ -14,9 +14,8 @@ BLOCK = 256
 
 
 def _fold(combine, start):
-    """All of an array, by a `combine` that takes two, in an order that is written here. With fastmath it would be the
-    compiler's, which differs between a process that compiles and one that reads what another compiled, and so would the last
-    digits of a sum; and the compiler does not vectorise a search for the greatest by itself."""
+    """Fold an array by a `combine` of two numbers in an order that is written here: the compiler's order differs between a
+    process that compiles and one that reads its cache, and so would the last digits of a sum."""
     combine = njit(combine)
 
     @njit(nogil=True)
@@ -77,7 +76,7 @@ def soften_rows(logits, temperature):
 
 @njit(nogil=True, cache=True)
 def block_ends(weights):
-    """The running sum of `weights [V]` behind each BLOCK of them, float64."""
+    """Return the running sum of `weights [V]` behind each BLOCK of them, float64."""
     ends, total = np.empty(-(-len(weights) // BLOCK)), 0.0
     for block in range(len(ends)):
         total += _sum(weights[block * BLOCK : (block + 1) * BLOCK])
@@ -87,7 +86,7 @@ def block_ends(weights):
 
 @njit(nogil=True, cache=True)
 def draw_within(weights, ends, coin):
-    """The index in the non-negative `weights [V]` at `coin` in [0, 1), by their `block_ends`; no weight of zero is drawn."""
+    """Return the index with a weight above zero in `weights [V]` at `coin` in [0, 1), by their `block_ends`."""
     goal, block = coin * ends[-1], 0
     while block + 1 < len(ends) and ends[block] <= goal:
         block += 1
@@ -119,14 +118,14 @@ def _sum(numbers):
 
 @njit(nogil=True)
 def scratch(rows, columns):
-    """Where a row that starts between two cache lines is read, a pass of a few tokens takes half as long again."""
+    """Allot rows that begin with a cache line: a row across two lines makes a pass of a few tokens half as long again."""
     memory = np.empty(rows * columns + CACHE_LINE // 4, np.float32)
     first = (-memory.ctypes.data % CACHE_LINE) // 4
     return memory[first : first + rows * columns].reshape(rows, columns)
 
 
 def inputs_each(panels):
-    """How many inputs' weights an element of an array of panels holds (`panels.py`)."""
+    """Return how many inputs' weights an element of an array of panels holds (`panels.py`)."""
 
 
 @overload(inputs_each)
@@ -136,8 +135,7 @@ def _inputs_each(panels):
 
 
 def round_inputs(panels, x):
-    """Where `panels` hold pairs, round `x [M, in]` to bfloat16 in its place: inputs i and in / 2 + i of a row come into word i
-    of that row."""
+    """Round `x [M, in]` to bfloat16 in place where `panels` hold pairs: inputs i and in / 2 + i of a row share word i."""
 
 
 @overload(round_inputs)
@@ -157,13 +155,13 @@ def _round_inputs(panels, x):
 
 @njit(nogil=True)
 def round_pair(first, second):
-    """The bits of two floats, rounded to bfloat16, in one word, the first in its lower half."""
+    """Return the bits of two floats, rounded to bfloat16, in one word, the first in its lower half."""
     return _upper(first) >> np.uint32(16) | _upper(second) & np.uint32(0xFFFF0000)
 
 
 @njit(nogil=True)
 def _upper(bits):
-    """A float's bits, whose upper half is the nearest bfloat16, the even one between two."""
+    """Return a float's bits, whose upper half is the nearest bfloat16, the even one between two."""
     return np.uint32(bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
 
 

@@ -17,16 +17,7 @@ from numba.extending import intrinsic, overload
 
 from pcg.models.kernel import tiles
 from pcg.models.kernel.arithmetic import dot, round_pair, scratch, share
-from pcg.models.kernel.panels import (
-    HEAD_DIM,
-    NEIGHBOURS,
-    TILES,
-    Values,
-    addresses,
-    call_variant,
-    mix_values,
-    score_keys,
-)
+from pcg.models.kernel.panels import HEAD_DIM, NEIGHBOURS, TILES, Values, addresses, call_variant, mix_values, score_keys
 from pcg.models.kernel.tiles import rows_at_once, shape_tiles
 from pcg.models.kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, load, loop
 
@@ -41,7 +32,7 @@ ROUNDED_VARIANTS = [(SLOTS, rows) for rows in range(1, NEIGHBOURS + 1)]
 
 
 def rounded_shapes(slots: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of the rounded keys, and of the rounded values, of `slots` tokens."""
+    """Return the shapes of the rounded keys and of the rounded values of `slots` tokens."""
     return (-(-slots // SLOTS), WORDS, SLOTS), (-(-slots // 2 // MOST_PAIRS) * MOST_PAIRS, HEAD_DIM)
 
 
@@ -49,8 +40,7 @@ Loop = Callable[[ir.IRBuilder, Values, int, int], None]
 
 
 def _product(name: str, by_vectors: Loop, by_tiles: Loop) -> Callable[..., None]:
-    """What these inner loops make of `rows` rows of words `x` and of `count` > 0 pieces of what is kept, which begin at word
-    `at`, in `y`; `stride`: see there."""
+    """Multiply `rows` rows of words `x` with `count` > 0 pieces of what is kept from word `at` on, into `y`."""
 
     @intrinsic
     def product(typing, rows, x, kept, at, y, stride, count):
@@ -71,8 +61,7 @@ def _product(name: str, by_vectors: Loop, by_tiles: Loop) -> Callable[..., None]
 
 
 def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
-    """`scores[r, j] = q[r] . keys[j]` for the slots j of the blocks of keys; `q [rows, 32]`, words as those of a key. The
-    stride is that of the scores."""
+    """Compute `scores[r, j] = q[r] . keys[j]` for the slots j of the blocks of keys; `q [rows, 32]`, words as a key's."""
     q, keys, scores, stride, blocks = args
     words, floats = ir.VectorType(I32, lanes), ir.VectorType(F, lanes)
 
@@ -186,7 +175,7 @@ def _attend_floats(lanes, heads, projected, first, count, layer, row, start, key
 
 
 def _attend_rounded(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):
-    """The heads that share keys read them together: a row of these loops is a token's head."""
+    """Attend with the heads that share keys together: a row of these loops is a token's head."""
     batch, kv_heads, group = keys.shape[1], keys.shape[2], heads // keys.shape[2]
     rows, bits, together = count * group, projected.view(np.uint32), rows_at_once(keys, 1) * 2
     size = -(-rows // -(-rows // rows_at_once(keys, NEIGHBOURS)))

@@ -62,9 +62,8 @@ def lanes_here() -> int:
 
 
 def words_here(lanes: int, inputs: Sequence[int]) -> type | None:
-    """The type of the words in which this CPU multiplies pairs of bfloat16 numbers, where matrices have so many `inputs`:
-    uint32 by tiles (AMX: Intel's servers since Sapphire Rapids), int32 by vectors (AVX512-BF16: AMD since Zen 4), None where
-    it has neither."""
+    """Return the type of the words in which this CPU multiplies pairs of bfloat16 numbers for so many `inputs`: uint32 by tiles
+    (AMX: Intel's servers since Sapphire Rapids), int32 by vectors (AVX512-BF16: AMD since Zen 4), None if neither."""
     has = llvm.get_host_cpu_features()
     if lanes != 16:
         return None
@@ -80,12 +79,12 @@ def _tiles_allowed() -> bool:
 
 
 def is_bfloat16(matrices: Sequence[Tensor]) -> bool:
-    """Whether all these are exact in bfloat16."""
+    """Return whether all these are exact in bfloat16."""
     return all(_is_brain(m.numpy()) for m in matrices)
 
 
 def fits(weights: FusedWeights, dim: int, lanes: int) -> bool:
-    """Whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
+    """Return whether the kernel can read a model: float32 on a CPU, heads of 64, and outputs that fill panels."""
     panel = VECTORS * lanes
     whole = lanes > 0 and all(m.shape[1] % panel == 0 and m.shape[2] % UNROLLED == 0 for m in weights.matrices)
     return whole and dim == HEAD_DIM and weights.norm.device.type == "cpu" and weights.norm.dtype == torch.float32
@@ -102,8 +101,8 @@ def pack(
     lanes: int,
     words: type | None = None,
 ) -> Packed:
-    """All layers of `weights` between the matrices that a feature draft's inputs come by (`before`) and the final `norm` and
-    the `head`, which is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`. words: as in `packed`."""
+    """Pack all layers of `weights` between a feature draft's input matrices (`before`) and the final `norm` and `head`, which
+    is one matrix `[V, D]` or two: `[rank, D]` and `[V, rank]`. words: as in `packed`."""
     w = weights
     layers = [part[layer].numpy() for layer in range(w.layers) for part in (w.qkv, w.out, w.gate_up, w.down)]
     last = [matrix.numpy() for matrix in head]
@@ -117,7 +116,7 @@ def pack(
 
 
 def packed(matrices: Sequence[np.ndarray], lanes: int, words: type | None = None) -> np.ndarray:
-    """The panels of float32 `matrices`, each `[out, in]`, one behind the other; missing outputs become zero rows.
+    """Lay the float32 `matrices` out as panels, each `[out, in]`, one behind the other; missing outputs become zero rows.
 
     bfloat16 (int16) where it holds every weight exactly, else float32. words: the weights of two inputs in bfloat16 lie in one
     word of this type, for inputs that are rounded, too (`panels.py`).

@@ -126,7 +126,7 @@ def power_of_two(typing, exponent):
 
 
 def addresses(context: BaseContext, b: ir.IRBuilder, signature: Signature) -> Callable[..., ir.Value]:
-    """The address of an element of the contiguous array that is argument `place`."""
+    """Return the address of an element of the contiguous array that is argument `place`."""
 
     def array(place: int, value: ir.Value, index: ir.Value, kind: ir.Type = F) -> ir.Value:
         return address(b, context.make_array(signature.args[place])(context, b, value).data, index, kind)
@@ -166,8 +166,7 @@ def call_variant(
 
 
 def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type) -> None:
-    """The sums of a token are added up in the same order however many tokens there are: what a row says does not depend on its
-    company, to the last bit. In I32 an input is a pair of rounded ones."""
+    """Multiply in an order that does not depend on the number of tokens, so that a row has the same bits in every batch."""
     weights, x, y, x_stride, y_stride, count = args
     panel, inputs = VECTORS * lanes, 2 if kind == I32 else 1
     number, add = (I32, add_products) if kind == I32 else (F, multiply_add)

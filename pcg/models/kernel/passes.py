@@ -10,27 +10,13 @@ not of its helpers in this folder: `CALLED` changes with them.
 import numpy as np
 from numba import njit
 
-from pcg.models.kernel.arithmetic import (
-    draw,
-    gate,
-    inputs_each,
-    normalise,
-    rotate,
-    round_inputs,
-    scratch,
-    soften,
-)
+from pcg.models.kernel.arithmetic import draw, gate, inputs_each, normalise, rotate, round_inputs, scratch, soften
 from pcg.models.kernel.attention import attend, keep
 from pcg.models.kernel.packing import Packed
-from pcg.models.kernel.panels import (
-    HEAD_DIM,
-    TOKENS_IN_REGISTERS,
-    VECTORS,
-    multiply_panel,
-)
+from pcg.models.kernel.panels import HEAD_DIM, TOKENS_IN_REGISTERS, VECTORS, multiply_panel
 from pcg.models.kernel.tiles import release_tiles, rows_at_once, shape_tiles
 
-CALLED = "60a7200fddd1f252"
+CALLED = "ba94bfc9130e1f6e"
 """The start of the SHA-256 of the other files in this folder, in the order of their names (tested)."""
 TOKENS_AT_ONCE = 512
 """PyTorch reads longer prompts: the scratch memory of the kernel grows with the tokens."""
@@ -119,7 +105,7 @@ def draft_turns(model: Packed, ids_of, ids, counts, cos, sin, taps, rows, starts
 
 @njit(nogil=True)
 def _newest(x, counts, lasts):
-    """The last `lasts[r]` of the `counts[r]` rows of `x [N, D]` that belong to r, for each r."""
+    """Return the last `lasts[r]` of the `counts[r]` rows of `x [N, D]` that belong to r, for each r."""
     newest, at, end = scratch(lasts.sum(), x.shape[1]), 0, 0
     for r in range(len(counts)):
         end += counts[r]
@@ -130,7 +116,7 @@ def _newest(x, counts, lasts):
 
 @njit(nogil=True)
 def _tables(table, rows, starts, counts):
-    """The entries of `table [B, capacity, dim]` at the slots of the tokens, `[N, dim]`."""
+    """Return the entries of `table [B, capacity, dim]` at the slots of the tokens, `[N, dim]`."""
     found, at = np.empty((counts.sum(), table.shape[2]), np.float32), 0
     for r in range(len(rows)):
         found[at : at + counts[r]] = table[rows[r], starts[r] : starts[r] + counts[r]]

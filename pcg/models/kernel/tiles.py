@@ -31,8 +31,7 @@ Values = Sequence[ir.Value]
 
 
 def shape_tiles(kept, rows):
-    """Where `kept` (panels, or keys) is read by tiles, let those of sums and inputs have so many `rows`, at most 16, until
-    `release_tiles`; both are this thread's alone."""
+    """Set the `rows` (at most 16) of the tiles, where `kept` is read by tiles, until `release_tiles`, for this thread."""
 
 
 @overload(shape_tiles)
@@ -52,7 +51,7 @@ def _shape_tiles(kept, rows):
 
 
 def release_tiles(kept):
-    """Behind the last product of a call: else the system would save the tiles with each change of threads."""
+    """Release the tiles behind the last product of a call, or the system saves them at each change of threads."""
 
 
 @overload(release_tiles)
@@ -67,7 +66,7 @@ def _release_tiles(kept):
 
 
 def rows_at_once(kept, otherwise):
-    """How many rows of inputs one product of `kept` takes at most."""
+    """Return how many rows of inputs one product of `kept` takes at most."""
 
 
 @overload(rows_at_once)

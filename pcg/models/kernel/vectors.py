@@ -29,18 +29,18 @@ LINE = 64
 
 
 def address(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.Type = F) -> ir.Value:
-    """Of element `index` behind `pointer`."""
+    """Return the address of element `index` behind `pointer`."""
     return b.gep(pointer, [index], source_etype=kind)
 
 
 def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type) -> ir.Value:
-    """A float or a vector of them, from where any float may lie."""
+    """Return a float or a vector of them, from where any float may lie."""
     return b.load(pointer, align=4, typ=kind)
 
 
 def pair(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> list[ir.Value]:
-    """Two vectors of floats, from where 2 `lanes` numbers of a `kind` lie, aligned to a vector of them: F, or BRAIN (bfloat16,
-    which is the upper 16 bits of a float). I32 are words, which hold two numbers each, and remain words.
+    """Load two vectors of floats from 2 `lanes` numbers of a `kind`, aligned to a vector of them: F, or BRAIN (bfloat16, the
+    upper 16 bits of a float). I32 are words, which hold two numbers each, and remain words.
 
     The numbers of the first vector in BRAIN lie in the upper halves of 32-bit words, those of the second in the lower halves:
     a mask and a shift make them floats.
@@ -65,14 +65,13 @@ def multiply_add(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Valu
 
 
 def add_products(b: ir.IRBuilder, one: ir.Value, other: ir.Value, added: ir.Value) -> ir.Value:
-    """To each of 16 floats in `added` the products of a pair of bfloat16 numbers in `one` and `other`, words each, are added
-    (AVX512-BF16)."""
+    """Add to each of 16 floats in `added` the products of a pair of bfloat16 numbers in `one` and `other` (AVX512-BF16)."""
     pairs = b.bitcast(one, PAIRS), b.bitcast(other, PAIRS)
     return call(b, "llvm.x86.avx512bf16.dpbf16ps.512", added.type, added, *pairs)
 
 
 def sum_each(b: ir.IRBuilder, totals: Sequence[ir.Value]) -> ir.Value:
-    """The sums of four vectors as one vector of four: a transposition within each four lanes, added up on the way."""
+    """Return the sums of four vectors as one vector of four: a transposition within each four lanes, added up on the way."""
     lanes = totals[0].type.count
 
     def paired(one: ir.Value, other: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
@@ -117,6 +116,6 @@ def _shuffle(b: ir.IRBuilder, one: ir.Value, other: ir.Value, lanes: Sequence[in
 
 
 def call(b: ir.IRBuilder, name: str, answer: ir.Type, *inputs: ir.Value) -> ir.Value:
-    """A function of LLVM's own."""
+    """Call a function of LLVM's own."""
     kind = ir.FunctionType(answer, [each.type for each in inputs])
     return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), inputs)

@@ -10,14 +10,7 @@ import torch
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from explorers.how_it_works.map import (
-    create_map,
-    hear_token,
-    take_tokens,
-    token_group,
-    whole_view,
-    write_points,
-)
+from explorers.how_it_works.map import create_map, hear_token, take_tokens, token_group, whole_view, write_points
 from explorers.session import Session, ShownTake
 from explorers.theme import launch_options
 from pcg.errors import InputError

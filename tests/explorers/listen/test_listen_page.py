@@ -5,16 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.explorers.chromium import (
-    NEEDS_CHROMIUM,
-    READY,
-    axe_faults,
-    faults,
-    not_reached,
-    open_tab,
-    picture,
-    too_wide,
-)
+from tests.explorers.chromium import NEEDS_CHROMIUM, READY, axe_faults, faults, not_reached, open_tab, picture, too_wide
 
 pytestmark = NEEDS_CHROMIUM
 LISTEN_PIXELS, PLAYER_PIXELS = 1_400, 500
