@@ -73,7 +73,7 @@ def bench_engine(synthesizer: Synthesizer, settings: Settings, repeats: int) -> 
         "ar_roofline_fraction": round(fraction, 4),
         "methods": speeds,
         "pass_cost": rounded(costs.pass_cost, "v"),
-        "draft_cost": round(costs.draft[lookahead] / lookahead / costs.ar, 4),
+        "draft_cost": round(drafting / costs.ar, 4),
         "round_cost": rounded(costs.round_cost),
         "first_sound_seconds": round(sound, 4),
         "forced_tokens": TOKENS,
