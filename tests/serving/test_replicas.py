@@ -78,7 +78,7 @@ def test_an_app_of_others_is_left_alone_where_there_is_no_room(monkeypatch: pyte
 def test_a_number_of_replicas_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for words, told in (
         (["--replicas", "2"], "replicas is 2"),
-        (["--ray", "--replicas", "0"], "Invalid value for '--replicas'"),
+        (["--ray", "--replicas", "0"], "replicas is '0', but must be at least 1."),
     ):
         assert main(["serve", *words]) == 2
         assert capsys.readouterr().err.startswith(f"pcg: {told}")

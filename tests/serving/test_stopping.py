@@ -123,9 +123,9 @@ def test_it_keeps_its_key_and_its_limit_and_open_answers_do_not_hold_up_its_end(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--port", "70000"], "'--port'"),
-        (["--in-flight", "0"], "'--in-flight': Input should be greater than or equal to 1."),
-        (["--in-flight", "many"], "'--in-flight': Input should be a valid integer"),
+        (["--port", "70000"], "port is '70000', but must be at most 65535."),
+        (["--in-flight", "0"], "in-flight is '0', but must be at least 1."),
+        (["--in-flight", "many"], "in-flight is 'many', but must be a whole number."),
         (["--port", "0", "--model", "nowhere/at-all"], "nowhere/at-all"),
     ],
 )
