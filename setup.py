@@ -7,10 +7,6 @@ SHIPPED = ("voice", "recogniser", "detectors", "evaluation", "traces")
 setup(
     packages=[*find_packages(include=["pcg", "pcg.*"]), "pcg.assets"],
     package_dir={"pcg.assets": "assets"},
-    package_data={
-        "pcg.assets": [f"{name}/**/*" for name in SHIPPED],
-        "pcg.training": ["cards/*.md"],
-        "pcg.serving.hub": ["*.md"],
-    },
+    package_data={"pcg.assets": [f"{name}/**/*" for name in SHIPPED], "pcg.training": ["*.md"], "pcg.serving.hub": ["*.md"]},
     include_package_data=False,
 )

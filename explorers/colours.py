@@ -1,6 +1,6 @@
 """How the page draws: Okabe and Ito's colours, the one of each method, and what all plotly figures share."""
 
-from pcg.spoof.detectors import M10, M25, M50, M50_10, M50_25
+from pcg.spoof import M10, M25, M50, M50_10, M50_25
 
 BLUE, VERMILION, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#D55E00", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 INK = "#7d8288"

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pcg.spoof.detectors import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution
+from pcg.spoof import RESOLUTIONS, Detector, DetectorConfig, Detectors, Resolution
 
 
 class Even(Detectors):

@@ -14,9 +14,9 @@ from explorers.session import Session, ShownTake
 from explorers.shared.controls import event_values, pcm, player, setting
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import STARTING_SECONDS, on_gpu
-from pcg.analysis.audition import REPEATS, Audition, alone, guarded, in_context
 from pcg.codec.embedded import EmbeddedCodec
 from pcg.errors import counted
+from pcg.groups.audition import REPEATS, Audition, alone, guarded, in_context
 from pcg.groups.groups import Groups
 from pcg.groups.library import GroupLibrary
 from pcg.settings import Settings, bounds

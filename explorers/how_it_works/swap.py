@@ -17,8 +17,8 @@ from explorers.shared import controls
 from explorers.shared.readout import message_html, percent, table_html
 from explorers.shared.terms import explained, term_html
 from explorers.zero_gpu import LONGEST_SECONDS, on_gpu
-from pcg.analysis.swap import Swap, Swapped, swap, swap_coins
 from pcg.errors import PCGError, counted
+from pcg.groups.swap import Swap, Swapped, swap, swap_coins
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take

@@ -14,14 +14,14 @@ from explorers.listen.example import Example
 from explorers.listen.share import link_of, texts_of
 from explorers.session import Session, ShownTake
 from explorers.shared.verdict import Measured, winner_lines
-from pcg.analysis.audition import FRAME_SECONDS, log_mel_db
-from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
+from pcg.groups.audition import FRAME_SECONDS, log_mel_db
 from pcg.metrics.intelligibility import comparable, misheard_words, word_errors
 from pcg.saved_take import Origin
 from pcg.settings import METHODS
-from pcg.spoof.detectors import RESOLUTIONS
+from pcg.spoof import RESOLUTIONS
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.whatif import what_if
 from pcg.take import Round
 from pcg.text.reading import at_pauses, without_pauses
 

@@ -22,7 +22,7 @@ from explorers.zero_gpu import gpu_seconds, on_gpu
 from pcg.decode.beam_search import Hierarchy
 from pcg.errors import counted
 from pcg.settings import Settings
-from pcg.spoof.detectors import M10, M25, M50, RESOLUTIONS, STEP
+from pcg.spoof import M10, M25, M50, RESOLUTIONS, STEP
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Speak, Take, last_take
 from pcg.text.reading import check_text

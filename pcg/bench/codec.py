@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcg.analysis.audition import mel_distance
 from pcg.audio import fade_ends, load_audio
 from pcg.bench.shapes import medians
 from pcg.codec.codec import Codec
 from pcg.codec.streaming import AudioStream
 from pcg.errors import InputError
+from pcg.groups.audition import mel_distance
 from pcg.metrics.intelligibility import Judge, word_errors
 
 LONGEST_SECONDS = 30.0

@@ -96,8 +96,8 @@ def swap(
     sentences: Annotated[int, typer.Option(help="how many are said; voices take turns", min=1)] = 40,
 ) -> None:
     """Put members of a group in each other's place, and any codes as a control, and measure the cost (PCG Table 2)."""
-    from pcg.analysis.swap import REPLACEMENTS
     from pcg.experiments.grids import Grid, ar, offline_utterances, swapped
+    from pcg.groups.swap import REPLACEMENTS
 
     conditions = [ar(), *(swapped(each, replacement) for each in read_thetas(theta) for replacement in REPLACEMENTS)]
     spec, voice = _worker_spec(options), load_synthesizer(options).voice

@@ -10,7 +10,7 @@ import torch
 
 from pcg.decode.sequence import DecodingSequence
 from pcg.errors import InputError
-from pcg.spoof.detectors import M10, M25, M50, M50_10, M50_25, Detectors, Resolution
+from pcg.spoof import M10, M25, M50, M50_10, M50_25, Detectors, Resolution
 from pcg.take import Branch, Cycle, Round
 
 PRUNING = (M10, M25)

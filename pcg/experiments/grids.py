@@ -12,9 +12,9 @@ import numpy as np
 import soundfile
 from pydantic import Field
 
-from pcg.analysis.swap import Swap
 from pcg.errors import AssetError, InputError
 from pcg.experiments.unit import Condition, Unit, Utterance
+from pcg.groups.swap import Swap
 from pcg.metrics.intelligibility import read_sentences
 from pcg.recipe import Count, Recipe
 from pcg.settings import Settings

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from pcg.analysis.audition import sounds_like
 from pcg.codec.codec import Codec
 from pcg.errors import AssetError, InputError, first_line
 from pcg.experiments.unit import Unit
 from pcg.files import check_checksums, replacing, write_checksums
+from pcg.groups.audition import sounds_like
 from pcg.groups.library import load_or_build_neighbours
 from pcg.groups.neighbours import Neighbours, affordable_floor
 from pcg.metrics.intelligibility import SECTIONS, read_sentences

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pcg.analysis.swap import Swap
 from pcg.errors import InputError
+from pcg.groups.swap import Swap
 from pcg.settings import Settings
 
 # Raise it when units with the same fields come to mean other work.

@@ -17,9 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pcg.analysis.audition import mel_distance
-from pcg.analysis.swap import swap, swap_coins
-from pcg.analysis.whatif import surprisal
 from pcg.asr.embedded import EMBEDDED as RECOGNISER
 from pcg.asr.judges import FIRST_JUDGE, JUDGES, load_judge
 from pcg.audio import load_audio
@@ -27,6 +24,8 @@ from pcg.codec.codec import Codec
 from pcg.errors import InputError
 from pcg.experiments.unit import FORMAT, RECORDED, Condition, JudgeTranscript, Record, Result, Unit, Utterance
 from pcg.files import __version__
+from pcg.groups.audition import mel_distance
+from pcg.groups.swap import swap, swap_coins
 from pcg.metrics.intelligibility import NORMALISED, Judge, char_errors, word_errors
 from pcg.metrics.quality import DNSMOS, JUDGE_RATE, DistillMOS, Resemblyzer, cosine, for_judges
 from pcg.models import kernel
@@ -36,6 +35,7 @@ from pcg.saved_take import PRECISIONS
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import AUTO, EMBEDDED, auto_precision, load_voice
+from pcg.synthesis.whatif import surprisal
 from pcg.take import Round, Take
 from pcg.text.prompt import Reference
 

@@ -82,13 +82,15 @@ class DistillMOS:
         from importlib.metadata import version
 
         # It imports torchaudio, of which not every torch has a build, to read files; and prints where its weights lie.
-        for name in ("torchaudio", "torchaudio.transforms"):
-            sys.modules.setdefault(name, ModuleType(name))
+        missing = [name for name in ("torchaudio", "torchaudio.transforms") if name not in sys.modules]
+        sys.modules.update({name: ModuleType(name) for name in missing})
         sys.modules["torchaudio.transforms"].MFCC = getattr(sys.modules["torchaudio.transforms"], "MFCC", None)
         with redirect_stdout(StringIO()):
             from distillmos import ConvTransformerSQAModel
 
             self._model = ConvTransformerSQAModel().eval()
+        for name in missing:  # transformers would ask which torchaudio this is
+            del sys.modules[name]
         self.name = f"DistillMOS (distillmos {version('distillmos')})"
 
     @staticmethod

@@ -27,7 +27,7 @@ from pcg.places import CACHE
 from pcg.rules import Rule, block, coarse, exact, tolerant
 from pcg.sampling import sampler_of
 from pcg.settings import EXACT, METHODS, Settings, bounds
-from pcg.spoof.detectors import SHIPPED, Detectors, load_detectors
+from pcg.spoof import SHIPPED, Detectors, load_detectors
 from pcg.synthesis.voice import Voice
 from pcg.take import Cycle, Round, Sound, Take, last_take
 from pcg.text.prompt import Reference

@@ -23,7 +23,7 @@ from pcg.files import write_checksums, write_json
 from pcg.models.hub import weights_digest
 from pcg.recipe import Count, Recipe
 from pcg.settings import Checked, Settings
-from pcg.spoof.detectors import (
+from pcg.spoof import (
     RESOLUTIONS,
     Detector,
     DetectorConfig,

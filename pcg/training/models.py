@@ -96,9 +96,6 @@ def read_target(target: LlamaForCausalLM, batch: Batch, tapped: Sequence[int]) -
     return torch.stack(states or [read.last_hidden_state], 2), read.last_hidden_state
 
 
-CARDS = Path(__file__).with_name("cards")
-
-
 def write_voice(
     folder: Path,
     name: str,
@@ -139,15 +136,15 @@ def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def write_card(out: Path, name: str, task: str, tags: Sequence[str], **values: object) -> None:
-    """Write the model card of the folder `out`: the template `name` of `cards/` filled with `values`.
+    """Write the model card of the folder `out`: the template `card_NAME.md` filled with `values`.
 
     Args:
         task: the hub's name of what the model does.
     """
-    loader, escape = FileSystemLoader(CARDS), select_autoescape()
+    loader, escape = FileSystemLoader(Path(__file__).parent), select_autoescape()
     environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=escape, lstrip_blocks=True)
     data = ModelCardData(license="apache-2.0", language="en", library_name="pcg-lab", pipeline_tag=task, tags=list(tags))
-    text = environment.get_template(f"{name}.md").render(values)
+    text = environment.get_template(f"card_{name}.md").render(values)
     with replacing(out / "MODEL_CARD.md") as temporary:
         temporary.write_text(f"---\n{data.to_yaml()}\n---\n\n{text.strip()}\n", encoding="utf-8")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.grids import Grid, read_grid
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
+from pcg.groups.swap import Swap
 from pcg.metrics.intelligibility import read_sentences
 from pcg.settings import METHODS, Settings
 

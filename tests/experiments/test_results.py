@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcg.analysis.swap import Swap
 from pcg.errors import InputError
 from pcg.experiments.results import Difference, Results, Summary, curve, estimate, holm, method, nearest, pareto, summarise
 from pcg.experiments.unit import Condition, Record
+from pcg.groups.swap import Swap
 from pcg.metrics.estimate import bootstrap
 from pcg.settings import Settings
 from tests.experiments.synthetic import CONTEXT, record

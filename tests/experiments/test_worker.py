@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.audition import mel_distance
-from pcg.analysis.swap import Swap
 from pcg.audio import load_audio, write_wav
 from pcg.errors import AssetError, InputError
 from pcg.experiments.runner import run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Condition, Record, Result, Unit, Utterance
 from pcg.experiments.worker import Worker, WorkerSpec
+from pcg.groups.audition import mel_distance
+from pcg.groups.swap import Swap
 from pcg.metrics.quality import Resemblyzer
 from pcg.rules import membership, named_rule
 from pcg.settings import METHODS, Settings

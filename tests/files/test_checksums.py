@@ -17,7 +17,7 @@ from pcg.experiments.traces import Traces
 from pcg.files import LIST, check_checksums, renew_checksums, write_checksums
 from pcg.metrics.intelligibility import read_sentences
 from pcg.places import ASSETS, PROJECT
-from pcg.spoof.detectors import load_detectors
+from pcg.spoof import load_detectors
 from pcg.synthesis.voice import load_codec, load_voice
 
 LOADERS: dict[str, Callable[[Path], object]] = {

@@ -14,9 +14,9 @@ import tiny_llasa
 import tiny_neutts
 import torch
 
-from pcg.analysis.swap import Swap, swap
 from pcg.cli import main
 from pcg.errors import AssetError, InputError, PCGError
+from pcg.groups.swap import Swap, swap
 from pcg.models.weights import Vocabulary
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer

@@ -8,18 +8,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError
-from pcg.spoof.detectors import (
-    M10,
-    M25,
-    M50,
-    M50_10,
-    RESOLUTIONS,
-    Detector,
-    DetectorConfig,
-    Detectors,
-    load_detectors,
-    save_detectors,
-)
+from pcg.spoof import M10, M25, M50, M50_10, RESOLUTIONS, Detector, DetectorConfig, Detectors, load_detectors, save_detectors
 from pcg.training.detectors import KINDS, DetectorRecipe, Garbage, Mix, Segments, held_out_figures, train_detector
 
 CODES = 16

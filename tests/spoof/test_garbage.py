@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import InputError
-from pcg.spoof.detectors import M50
+from pcg.spoof import M50
 from pcg.training.detectors import KINDS, OWN, Garbage, Mix, Segments
 
 CODES, USED = 64, 48

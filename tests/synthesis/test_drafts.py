@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pcg.analysis.whatif import follow
 from pcg.cli import main
 from pcg.errors import AssetError, InputError
 from pcg.experiments.grids import Grid
@@ -20,6 +19,7 @@ from pcg.saved_take import Origin, Stored, python_snippet, shell_snippet
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import choose_draft, load_voice, untrained_layers
+from pcg.synthesis.whatif import follow
 from tests.wav_comment import read_stored
 
 WORDS = "hello, is this one sentence?"

@@ -8,7 +8,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pcg.analysis.whatif import what_if
 from pcg.errors import InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of
 from pcg.models.weights import Checkpoint, Vocabulary
@@ -16,6 +15,7 @@ from pcg.saved_take import Origin, Stored, shell_snippet
 from pcg.settings import METHODS, Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import choose_draft, load_voice
+from pcg.synthesis.whatif import what_if
 from pcg.text.prompt import Reference
 
 WORDS = "hello, is this one sentence?"

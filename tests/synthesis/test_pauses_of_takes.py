@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pcg.analysis.whatif import follow
 from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.whatif import follow
 from pcg.take import Sound, Take
 
 PAUSED = "[pause:0.2] hello, is this one? [pause:1] yes! [pause:0.5][pause:0.25] ... [pause:2]"
@@ -80,7 +80,7 @@ def test_a_take_with_pauses_is_read_again(synthesizer: Synthesizer, monkeypatch:
     path = follow(synthesizer, take)
     assert path.starts == (0, take.pauses[1][0] + 1, len(path.q))
     codes = synthesizer.voice.codec.codebook_size
-    monkeypatch.setattr("pcg.analysis.whatif.MOST_PROBABILITIES", codes * (len(take.tokens) - 1))
+    monkeypatch.setattr("pcg.synthesis.whatif.MOST_PROBABILITIES", codes * (len(take.tokens) - 1))
     with pytest.raises(InputError, match=f"one of at most {len(take.tokens) - 1} tokens"):
         follow(synthesizer, take)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pcg.errors import InputError
 from pcg.files import LIST
-from pcg.spoof.detectors import RESOLUTIONS, load_detectors
+from pcg.spoof import RESOLUTIONS, load_detectors
 from pcg.synthesis.voice import load_voice
 from pcg.training.detectors import DetectorRecipe, train_detectors_of
 from pcg.training.shards import spoken_utterance, write_shard

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.audition import (
+from pcg.errors import InputError
+from pcg.groups.audition import (
     BANDS,
     FULL_PEAK,
     REPEATS,
@@ -17,7 +18,6 @@ from pcg.analysis.audition import (
     mel_distance,
     sounds_like,
 )
-from pcg.errors import InputError
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import EMBEDDED, load_codec

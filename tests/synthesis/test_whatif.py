@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.analysis.whatif import Path as TakePath
-from pcg.analysis.whatif import acceptance_of, coarse_acceptance, estimate, follow, surprisal, tolerant_acceptance, what_if
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
+from pcg.synthesis.whatif import Path as TakePath
+from pcg.synthesis.whatif import acceptance_of, coarse_acceptance, estimate, follow, surprisal, tolerant_acceptance, what_if
 from pcg.take import Take
 
 TEXT = "Hello, yes."

@@ -3,9 +3,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from pcg.analysis.swap import Swap, Swapped, swap
 from pcg.errors import InputError
 from pcg.groups.groups import Groups
+from pcg.groups.swap import Swap, Swapped, swap
 from pcg.settings import Settings
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.take import Take

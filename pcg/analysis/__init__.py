@@ -1,1 +1,0 @@
-"""Analyses of a finished take: other settings, swapped tokens, single tokens."""
