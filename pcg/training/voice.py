@@ -40,11 +40,6 @@ from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 TRIALS = 16
 REFERENCE_TEXT = "The old boat moved slowly along the river."
-REFERENCE_TEXTS = {
-    "joe": "Good morning, everyone. Today we will talk about the weather and the sea.",
-    "finn": "Good evening. I am going to read you a short story about a fox.",
-}
-"""The two men are understood better behind longer references."""
 STEPS = {"codec_token_steps", "codec_sound_steps", "target_steps", "target_decay_share", "draft_steps"}
 """Choices in which a run may differ from the one that it resumes."""
 MOST_CODES = 65_536
@@ -183,9 +178,8 @@ class VoiceTraining:
         """Write the voice, its map and its card."""
         codec, spoken, target = self.codec(), self.spoken("train"), self.target()
         references = {
-            voice: Reference(text, codec.encode(torch.from_numpy(speak(speaker, text, self.seed))))
+            voice: Reference(REFERENCE_TEXT, codec.encode(torch.from_numpy(speak(speaker, REFERENCE_TEXT, self.seed))))
             for voice, speaker in self.recipe.speakers.items()
-            for text in [REFERENCE_TEXTS.get(voice, REFERENCE_TEXT)]
         }
         usage = used_codes(spoken, codec.codebook_size)
         write_voice(out, "embedded", target, self.draft(target), codec, self.reader, references, usage)
