@@ -290,6 +290,7 @@ def _wire(page: gr.Blocks, tab: Listen) -> None:
     stage.choose(tab.choose, session, [hand, session, stage], **queued)
     studying = {"queue": True, "concurrency_id": DECODING, "concurrency_limit": 1, "trigger_mode": "always_last"}
     stage.study(tab.study, [hand, session], stage, **PRIVATE | studying)
-    stage.use(tab.use, [hand, session], [stage, session, hand, *(controls[name] for name in MOVED)], **queued)
+    moved = [controls[name] for name in MOVED]
+    stage.use(tab.use, [hand, session], [stage, session, hand, *moved], **queued | {"concurrency_limit": 1})  # the last wins
     controls["dice"].click(None, None, controls["seed"], js=ROLL, **PRIVATE)
     controls["recording"].change(tab.check, controls["recording"], controls["note"], **PRIVATE)

@@ -98,6 +98,7 @@ def test_without_the_wanted_model_the_page_stays_up_and_says_why(
     monkeypatch.setattr(app, "load_voice", lambda *asked: load(*asked) if asked else synthesizer.voice)
     monkeypatch.setattr(app, "build_page", lambda *_, trouble, **__: troubles.append(trouble) or page)
     monkeypatch.setattr(app, "_launch", lambda *_: None)
+    monkeypatch.setattr(app.signal, "signal", lambda *_: None)
     monkeypatch.setattr(app, "OPENING_SECONDS", 0)
     assert app.main(options) == 0
     (told,) = capsys.readouterr().err.strip().splitlines()
