@@ -82,7 +82,7 @@ def test_a_pause_is_heard_in_a_file_and_in_a_stream(model, tmp_path, capsysbinar
     samples, rate = soundfile.read(out)
     start = round(before * (len(samples) - 0.5 * rate) / figures["tokens"])
     assert not samples[start : start + rate // 2].any()
-    # A dash pours the sound to standard output, and what is said of it to standard error.
+    # A dash pours the sound to standard output, and its figures to standard error.
     assert main(["speak", text, "--model", model, "--out", "-", "--json"]) == 0
     poured = capsysbinary.readouterr()
     assert json.loads(poured.err.decode().strip().splitlines()[-1])["tokens"] == figures["tokens"]
