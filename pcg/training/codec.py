@@ -1,6 +1,8 @@
 """Stage `codec`: the tokens (mel loss through FSQ), then, behind a frozen encoder, the vocoder's pitch and filters."""
 
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import torch
@@ -45,19 +47,19 @@ CROPS = {"tokens": (16, 40_960), "sound": (12, 24_320), "held out": (48, 40_960)
 
 
 class Crops:
-    """Random crops of utterances of a corpus, padded with silence where an utterance is shorter."""
+    """Random crops of utterances of a corpus, as many of each voice, padded with silence where an utterance is shorter."""
 
     def __init__(self, corpus: Path, split: str, seed: int) -> None:
-        self._utterances, self._seed = read_corpus(corpus, split), seed
+        voice, self._seed = attrgetter("voice"), seed
+        self._voices = [list(spoken) for _, spoken in groupby(sorted(read_corpus(corpus, split), key=voice), voice)]
 
     def batch(self, index: int, size: int, samples: int) -> Tensor:
         """Crops `[size, samples]`, float32 within -1..1, the same for the same `index`."""
         rng = generator(self._seed, index)
-        picks = torch.randint(len(self._utterances), (size,), generator=rng)
-        where = torch.rand(size, generator=rng)
         batch = torch.zeros(size, samples)
-        for row, (pick, share) in enumerate(zip(picks.tolist(), where.tolist(), strict=True)):
-            utterance = self._utterances[pick]
+        for row, (pick, share) in enumerate(torch.rand(size, 2, generator=rng).tolist()):
+            spoken = self._voices[(index * size + row) % len(self._voices)]
+            utterance = spoken[int(pick * len(spoken))]
             start = int(share * max(0, len(utterance.values) - samples))
             crop = replace(utterance, values=utterance.values[start : start + samples]).samples()
             batch[row, : len(crop)] = crop
