@@ -8,7 +8,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria,
 from pcg.decode.hf_generate import SpeculativeGenerate
 from pcg.errors import InputError
 from pcg.models.weights import Vocabulary, layer_subset
-from pcg.rules import exact
+from pcg.rules import Verdict, exact
 
 SPEECH = Vocabulary(codes=10, first_code=6, end=2)
 ASKED = {"do_sample": True, "temperature": 0.7, "top_k": 0, "max_new_tokens": 6, "pad_token_id": 0}
@@ -51,13 +51,17 @@ def test_rows_padded_on_the_left_say_what_they_say_alone(pair):
 
 
 def test_without_sampling_it_says_what_generate_says(pair):
-    """Greedy decoding: token for token that of transformers, whatever the draft proposes."""
+    """Greedy decoding: token for token that of transformers, whatever the draft proposes, with a processor, too."""
     target, draft = pair
-    prompt, asked = torch.tensor([[1, 3, 4, 5]]), {"do_sample": False, "max_new_tokens": 30, "pad_token_id": 0, "top_k": 0}
-    others = [i for i in range(16) if i not in SPEECH.model_ids()]
-    plain = target.generate(prompt, suppress_tokens=others, **asked)
-    said = target.generate(prompt, custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **asked)
-    assert torch.equal(said, plain)
+    prompt, others = torch.tensor([[1, 3, 4, 5]]), [i for i in range(16) if i not in SPEECH.model_ids()]
+    asked = {"do_sample": False, "max_new_tokens": 30, "pad_token_id": 0, "top_k": 0}
+    heard = []
+    for penalty in (1.0, 1.4):
+        plain = target.generate(prompt, suppress_tokens=others, repetition_penalty=penalty, **asked)
+        speculate = SpeculativeGenerate(target, draft, SPEECH, exact)
+        heard.append(target.generate(prompt, custom_generate=speculate, repetition_penalty=penalty, **asked))
+        assert torch.equal(heard[-1], plain)
+    assert not torch.equal(*heard)
 
 
 class Only(LogitsProcessor):
@@ -99,15 +103,22 @@ def test_arguments_of_generate_are_obeyed(pair, changed, holds):
         assert holds(said)
 
 
-def test_greedy_with_processors_is_that_of_generate(pair):
+def test_exact_has_the_law_of_plain_generate_and_blind_acceptance_has_not(pair):
+    """1500 rows a side over 11 outcomes: two samples of one law differ by about 0.03 in total variation."""
     target, draft = pair
-    prompt, others = torch.tensor([[1, 3, 4, 5]]), [i for i in range(16) if i not in SPEECH.model_ids()]
-    asked = {"do_sample": False, "max_new_tokens": 20, "pad_token_id": 0, "top_k": 0, "repetition_penalty": 1.4}
-    plain = target.generate(prompt, suppress_tokens=others, **asked)
-    said = target.generate(prompt, custom_generate=SpeculativeGenerate(target, draft, SPEECH, exact), **asked)
-    assert torch.equal(said, plain)
-    without = target.generate(prompt, suppress_tokens=others, **{**asked, "repetition_penalty": 1.0})
-    assert not torch.equal(without, plain)
+    torch.manual_seed(1)
+    prompt, asked = torch.tensor([[1, 3, 4, 5]]).expand(1500, 4), ASKED | {"max_new_tokens": 2}
+
+    def second_token(**how):
+        return torch.bincount(target.generate(prompt, **how, **asked)[:, 5], minlength=16) / 1500
+
+    def blind(drafted, p, q, coins):
+        return Verdict(len(drafted), int(q[-1].argmax()), "bonus", ())
+
+    wanted = second_token(suppress_tokens=[i for i in range(16) if i not in SPEECH.model_ids()])
+    for rule, close in ((exact, True), (blind, False)):
+        said = second_token(custom_generate=SpeculativeGenerate(target, draft, SPEECH, rule))
+        assert ((said - wanted).abs().sum() / 2 < 0.08) == close
 
 
 @pytest.mark.parametrize(("changed", "named"), [({"num_beams": 2}, "num_beams"), ({"guidance_scale": 1.5}, "guidance_scale")])
