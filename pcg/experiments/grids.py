@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -123,8 +124,10 @@ class Grid:
         return replace(self, utterances=self.utterances[:count], seeds=tuple(seeds) or self.seeds)
 
     def units(self) -> list[Unit]:
-        """Return the units by utterance, then seed, then condition: a machine that slows down slows all methods."""
-        return [Unit(u, condition, seed) for u in self.utterances for seed in self.seeds for condition in self.conditions]
+        """Return the units by utterance, then seed, conditions in an order of their own each time: what slows a machine down
+        slows all methods."""
+        said = [(u, seed, Random(f"{u.text} {seed}")) for u in self.utterances for seed in self.seeds]
+        return [Unit(u, c, seed) for u, seed, rng in said for c in rng.sample(self.conditions, len(self.conditions))]
 
 
 def in_turns(grids: Iterable[Grid]) -> list[Unit]:

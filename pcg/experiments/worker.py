@@ -41,7 +41,7 @@ from pcg.text.prompt import Reference
 
 # More methods and thetas than a grid has: a dropped one would be warmed up again at every utterance.
 METHODS_KEPT = 256
-TAKES_KEPT = 4
+TAKES_KEPT = 16
 # Raise it when a measure changes while its package does not.
 MEASURES = 2
 JUDGING_PACKAGES = ("faster-whisper", "resemblyzer", "speechmos")
