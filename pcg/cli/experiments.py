@@ -29,7 +29,7 @@ JUDGING = {
 }
 FOLDER = {"results": (Path, Path("runs/results"), "where results are kept")}
 WORKERS = {
-    "processes": (int, 1, "workers side by side; one for undisturbed times", 1),
+    "processes": (int, 1, "workers side by side; speeds come from takes of one alone", 1),
     "ray": (int, None, "N workers as Ray actors in place of processes, here or on the cluster of RAY_ADDRESS", 1),
 }
 CHOICES = {

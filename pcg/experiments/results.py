@@ -201,12 +201,13 @@ class Results:
     def shared(self, conditions: Sequence[Condition], timed: bool = False) -> list[tuple[Utterance, int]]:
         """Return the utterances and seeds that all `conditions` have.
 
-        timed: only records of one machine, with the same versions and as many workers.
+        timed: only records of one machine with the same versions, made by a worker that had no other beside it.
         """
         first, *others = [self._of(condition) for condition in conditions]
         keys = [key for key in first if all(key in other for other in others)]
         if timed:
-            keys = [key for key in keys if all(_machine(other[key]) == _machine(first[key]) for other in others)]
+            machines = {key: _machine(first[key]) for key in keys if first[key].context.get("workers") == 1}
+            keys = [key for key in machines if all(_machine(other[key]) == machines[key] for other in others)]
         return keys
 
     def sums(self, *conditions: Condition, timed: bool = False) -> tuple[Sums, ...]:

@@ -75,11 +75,12 @@ def test_speed_is_compared_over_the_utterances_that_both_said() -> None:
     assert row.speedup.value == pytest.approx(1.5)
     assert row.wall_speedup.value == pytest.approx(1.5 / (100 / 150 + 0.5))
     assert by_name(records)["AR"].speedup.value == 1
-    # Times of other machines are not compared.
+    # Times of other machines are not compared, nor those of workers side by side.
     elsewhere, later = CONTEXT | {"workers": 8}, CONTEXT | {"date": "2025-02-02T00:00:00Z"}
     there = by_name([record(AR, 0), record(SD, 0, context=elsewhere)])["SD"]
     assert (there.speedup, there.timed, there.n) == (None, 0, 1)
     assert by_name([record(AR, 0), record(SD, 0, context=later)])["SD"].timed == 1
+    assert by_name([record(each, 0, context=elsewhere) for each in (AR, SD)])["SD"].timed == 0
 
 
 def test_numbers_of_different_judges_or_voices_are_refused() -> None:
