@@ -122,8 +122,8 @@ def test_nothing_is_fetched_and_every_setting_sounds_once(written: Path) -> None
 
 def test_texts_of_users_are_texts(tmp_path: Path) -> None:
     named = Condition(MARKUP, ssd(0.3).settings)
-    records = [record(ar(), MARKUP, heard=MARKUP, context={"processor": MARKUP})]
-    records += [record(named, MARKUP, heard=MARKUP, speed=120, context={"processor": MARKUP}, **DRAFTING)]
+    records = [record(ar(), MARKUP, heard=MARKUP, context={"processor": MARKUP, "workers": 1})]
+    records += [record(named, MARKUP, heard=MARKUP, speed=120, context={"processor": MARKUP, "workers": 1}, **DRAFTING)]
     out = tmp_path / "report.html"
     write_report(stored(tmp_path / "results", records), out, sound=tone)
     shown = Page(out)
