@@ -25,8 +25,7 @@ def raised(message="no such luck"):
 
 def reference_of(error):
     """What the user is told, which holds the reference in the log."""
-    (reference,) = re.findall(r"^Unexpected OverflowError; see reference ([0-9a-f]{8}) in cache/errors\.log\.$", str(error))
-    return reference
+    return re.fullmatch(r"Unexpected OverflowError; see reference ([0-9a-f]{8}) in cache/errors\.log\.", str(error))[1]
 
 
 def test_each_error_has_a_reference_and_its_traceback_in_the_log(log):

@@ -39,8 +39,7 @@ def written(folder: Path, **changes: object) -> Path:
 def test_units_come_by_utterance_then_seed_and_conditions_in_turns_and_seeds_and_count_can_be_chosen() -> None:
     order = [(u.utterance.text, u.seed, u.condition.name) for u in Grid("g", (AR, PCG), SAID, range(20)).units()]
     assert [said[:2] for said in order[::2]] == [(text, seed) for text in ("hello", "yes") for seed in range(20)]
-    pairs = {(first[2], second[2]) for first, second in zip(order[::2], order[1::2], strict=True)}
-    assert pairs == {("AR", "PCG"), ("PCG", "AR")}
+    assert {(a[2], b[2]) for a, b in zip(order[::2], order[1::2], strict=True)} == {("AR", "PCG"), ("PCG", "AR")}
     grid = Grid("g", (AR, PCG), SAID, (0,))
     assert (grid.over((1, 2), 1).seeds, grid.over((1, 2), 1).utterances, grid.over()) == ((1, 2), SAID[:1], grid)
     for count in (0, 2 + 1):
