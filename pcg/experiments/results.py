@@ -317,7 +317,7 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
 
 
 def summarise(results: Results) -> list[Summary]:
-    return [Summary(results, condition) for condition in results.conditions]
+    return sorted((Summary(results, each) for each in results.conditions), key=lambda row: (row.method, knob(row.condition)))
 
 
 def alike(results: Results, rows: Iterable[Summary]) -> tuple[Results, list[Summary]]:
