@@ -126,7 +126,7 @@ def _loss(row: Summary, family: Sequence[Summary]) -> Cell:
 
 SETTING = Column("setting", words=True, value=lambda row: row.name)
 # Sentences, and seeds where there are several.
-N = Column("n", value=lambda row: row.utterances if row.n == row.utterances else f"{row.utterances} x {row.n / row.utterances:g}")
+N = Column("n", value=lambda r: r.utterances if r.n == r.utterances else f"{r.utterances} x {r.n / r.utterances:g}")
 TIMED = Column("n of the speed-ups", value=lambda row: row.timed if row.timed < row.utterances else None)
 SPEEDUP = of("speed-up", "speedup", 2, suffix="x")
 BLOCKS = of(f"speed-up, over blocks of {BLOCK}", "speedup_over_blocks", 2, suffix="x")
