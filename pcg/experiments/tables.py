@@ -125,8 +125,7 @@ def _loss(row: Summary, family: Sequence[Summary]) -> Cell:
 
 
 SETTING = Column("setting", words=True, value=lambda row: row.name)
-# Sentences, and seeds where there are several.
-N = Column("n", value=lambda r: r.utterances if r.n == r.utterances else f"{r.utterances} x {r.n / r.utterances:g}")
+N, SEEDS = of("n", "utterances"), Column("seeds", value=lambda row: row.n / row.utterances if row.n > row.utterances else None)
 TIMED = Column("n of the speed-ups", value=lambda row: row.timed if row.timed < row.utterances else None)
 SPEEDUP = of("speed-up", "speedup", 2, suffix="x")
 BLOCKS = of(f"speed-up, over blocks of {BLOCK}", "speedup_over_blocks", 2, suffix="x")
@@ -213,7 +212,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None) -> list
         _claims(results, summaries),
         pivot(
             "overview", "Speed, acceptance and words", results, family,
-            (SETTING, N, TIMED, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, DISTILLED, WER, WER_CHANGE, ruled_out),
+            (SETTING, N, SEEDS, TIMED, SPEEDUP, BLOCKS, CALLS, TESTED, NLL_CHANGE, DISTILLED, WER, WER_CHANGE, ruled_out),
             "Speed-up: tokens per second of the decoding loop over AR. NLL: -log of a token's probability under the target. "
             "Points: less AR on the same utterances. p: one-sided paired t-test against the margin that was stated beforehand, "
             "adjusted for all rows (Holm), at 2.5 %; power: how often it would tell so if there were no difference.",
