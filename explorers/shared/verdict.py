@@ -24,8 +24,8 @@ NAMES = {name: name.upper() for name in METHODS} | {"membership": "the large mod
 
 @dataclass(frozen=True)
 class Measured:
-    """Results of one method over `n` sentences: speed over AR, share of words misheard, and nats a token by which its text is
-    less likely under the target than AR's, None where that was not measured."""
+    """Results of one method: speed over AR on the `n` sentences that were timed, share of words misheard on these or more, and
+    nats a token by which its text is less likely under the target than AR's, None where that was not measured."""
 
     n: int
     speed_up: float
@@ -53,10 +53,11 @@ def measured(content: Mapping) -> dict[str, Measured]:
     tables, found = {table["name"]: table["rows"] for table in content.get("tables", ())}, {}
     words, prices = ({row["setting"]: row for row in tables.get(name, ())} for name in ("main", "overview"))
     for name, setting in ROWS.items():
-        row, nats = words.get(setting), prices.get(setting, {}).get("NLL to AR, nats")
+        row, price = words.get(setting), prices.get(setting, {})
         if row and row["WER %"]:
             speed_up = row["speed-up"]["value"] if row["speed-up"] else 1.0
-            found[name] = Measured(row["n"], speed_up, row["WER %"]["value"], nats and nats["value"])
+            timed, nats = price.get("n of the speed-ups") or row["n"], price.get("NLL to AR, nats")
+            found[name] = Measured(timed, speed_up, row["WER %"]["value"], nats and nats["value"])
     return found
 
 
