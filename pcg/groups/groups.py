@@ -220,15 +220,6 @@ class Groups:
         """Return the members of group k, ascending, int32."""
         return torch.from_numpy(np.sort(self.sets.of(k)))
 
-    def groups_of(self, t: int) -> Tensor:
-        """S(t), ascending, int32."""
-        centres = self.holders.of(t)
-        if len(self) < self.vocabulary:
-            # Each group once: it is known by its lowest centre.
-            centres = self._group_of_first[centres]
-            centres = centres[centres >= 0]
-        return torch.from_numpy(np.sort(centres))
-
     def label(self, t: int, coin: float) -> int:
         """K ~ w_{k,t} over S(t) by `coin` in [0, 1) (Eq. 6); equal split makes it uniform."""
         return number_at(coin, self._group_of_first, self.holders.of(t))
