@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from pcg.groups.groups import Groups
 from pcg.groups.neighbours import Neighbours
 from pcg.sampling import Draws, as_array, draw
 
-RESIDUALS = ("dense", "thinning")
 THINNING_TRIALS = 64
 """At 65,536 tokens a trial takes microseconds and the dense draw after the last one milliseconds: it has to stay rare."""
 
@@ -120,6 +119,9 @@ def all_accepted(tests: Sequence[Test], q: np.ndarray, coins: Coins) -> Verdict:
 
 # SD and SSD
 
+Aim = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+"""(p [V], q [V], drafted token) -> the distribution [V] that a rule keeps at a position."""
+
 
 def exact(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
     """SD: every emitted token has exactly the target's probabilities, since min(p, q) + [q - p]_+ = q."""
@@ -133,15 +135,17 @@ def tolerant(beta: float) -> Rule:
     return partial(speculative_sampling, beta=beta)
 
 
-def speculative_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, beta: float) -> Verdict:
+def speculative_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, beta: float, aim: Aim | None = None) -> Verdict:
+    """SD and SSD; with an `aim`, SD toward its distribution in place of q, and `mass_q` of a Test is its chance."""
     accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
     for i, x in enumerate(drafted.tolist()):
-        p_x, q_x = float(p[i, x]), float(q[i, x])
-        ratio = min(1.0, capped_ratio(q_x, p_x) + beta)
-        tests.append(Test(x, p_x, q_x, p_x, q_x, ratio, accept[i], accept[i] < ratio))
+        wanted = aim(p[i], q[i], x) if aim else q[i]
+        p_x, wanted_x = float(p[i, x]), float(wanted[x])
+        ratio = min(1.0, capped_ratio(wanted_x, p_x) + beta)
+        tests.append(Test(x, p_x, float(q[i, x]), p_x, wanted_x, ratio, accept[i], accept[i] < ratio))
         if not tests[-1].accepted:
-            residual = np.subtract(q[i], p[i], dtype=np.float64).clip(min=0)
-            # Rounding can reject although q nowhere exceeds p; the token then comes from q itself.
+            residual = np.subtract(wanted, p[i], dtype=np.float64).clip(min=0)
+            # Rounding can reject although nothing exceeds p; the token then comes from q itself.
             replacement = draw(residual if residual.any() else q[i], float(coins.residual[0]))
             return Verdict(i, replacement, "resampled", tuple(tests))
     return all_accepted(tests, q, coins)
@@ -163,14 +167,13 @@ class Replacement:
         return Verdict(accepted, self.token, "resampled", tuple(tests), self.trials, self.group, self.group_size)
 
 
-def coarse(groups: Groups, residual: str = "dense") -> Rule:
+def coarse(groups: Groups, residual: Literal["dense", "thinning"] = "dense") -> Rule:
     """PCG: test the drafted token's group, and replace a rejected group by "dense" or "thinning".
 
     Exact: the group at each tested position, given the text so far, has the target's probabilities Q_c (Eq. 11), by either
     residual. Not exact: the token within an accepted group follows p, and so everything after it. With singleton groups and the
     dense residual this is `exact`, coin for coin.
     """
-    _replacement(residual)  # which refuses a bad name
     return partial(coarse_sampling, groups=groups, residual=residual)
 
 
@@ -186,7 +189,8 @@ def coarse_sampling(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins, groups:
         p_x, q_x = float(p[i, x]), float(q[i, x])
         tests.append(Test(x, p_x, q_x, p_group, q_group, ratio, accept[i], accept[i] < ratio, group, groups.size(group)))
         if not tests[-1].accepted:
-            return _replacement(residual)(groups, p[i], q[i], coins).verdict(i, tests)
+            replacement = dense_replacement if residual == "dense" else thinned_replacement
+            return replacement(groups, p[i], q[i], coins).verdict(i, tests)
     return all_accepted(tests, q, coins)
 
 
@@ -213,12 +217,6 @@ def thinned_replacement(groups: Groups, p: np.ndarray, q: np.ndarray, coins: Coi
         if accept_coin < 1 - groups.mass(p, group) / groups.mass(q, group):
             return Replacement(token, group, groups.size(group), trial)
     return dense_replacement(groups, p, q, coins, trials=len(rows))
-
-
-def _replacement(residual: str) -> Callable[..., Replacement]:
-    if residual not in RESIDUALS:
-        raise InputError("residual", residual, "one of " + ", ".join(RESIDUALS))
-    return dense_replacement if residual == "dense" else thinned_replacement
 
 
 # Block verification: drafted tokens are judged together (Sun et al., arXiv 2403.10444, Algorithm 2)
@@ -349,23 +347,9 @@ def lantern(near: Callable[[int], np.ndarray], delta: float) -> Rule:
     return _toward(wanted)
 
 
-def _toward(wanted: Callable[[np.ndarray, np.ndarray, int], np.ndarray]) -> Rule:
-    """SD with `wanted(p, q, token)` `[V]` in place of q at each tested position; `mass_q` of a Test is its chance."""
-
-    def rule(drafted: Tensor, p: Tensor, q: Tensor, coins: Coins) -> Verdict:
-        accept, p, q, tests = coins.accept.tolist(), as_array(p), as_array(q), []
-        for i, x in enumerate(drafted.tolist()):
-            aim = wanted(p[i], q[i], x)
-            p_x, aim_x = float(p[i, x]), float(aim[x])
-            ratio = capped_ratio(aim_x, p_x)
-            tests.append(Test(x, p_x, float(q[i, x]), p_x, aim_x, ratio, accept[i], accept[i] < ratio))
-            if not tests[-1].accepted:
-                residual = np.subtract(aim, p[i], dtype=np.float64).clip(min=0)
-                replacement = draw(residual if residual.any() else q[i], float(coins.residual[0]))
-                return Verdict(i, replacement, "resampled", tuple(tests))
-        return all_accepted(tests, q, coins)
-
-    return rule
+def _toward(aim: Aim) -> Rule:
+    """Make SD toward the distribution of `aim`. As no partial of `speculative_sampling`: it has no program for a GPU."""
+    return lambda drafted, p, q, coins: speculative_sampling(drafted, p, q, coins, beta=0.0, aim=aim)
 
 
 def _check_share(name: str, value: float) -> None:
