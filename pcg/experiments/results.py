@@ -6,6 +6,7 @@ Every figure is a quotient of sums over utterances, so one bootstrap of the sums
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -52,24 +53,18 @@ def knob(condition: Condition) -> float:
     return {"ssd": settings.beta, "pcg": 1 - settings.theta}.get(settings.method, 0.0)
 
 
-# Figures of a result that add up over utterances; "count" makes means of the others.
+# Figures of a result that add up over utterances, first those that are its fields; "count" makes means of the others.
+SUMMED = ("similarity", "dnsmos", "rounds", "drafted", "accepted", "trials", "swapped", "mel_distance")
 COLUMNS: dict[str, Callable[[Result], float | None]] = {
+    **{name: attrgetter(name) for name in SUMMED},
     "count": lambda r: 1,
     "word_errors": lambda r: r.words[0],
     "words": lambda r: r.words[1],
     "lost": lambda r: 2 * r.words[0] > r.words[1],
     "character_errors": lambda r: r.characters[0],
     "characters": lambda r: r.characters[1],
-    "similarity": lambda r: r.similarity,
-    "dnsmos": lambda r: r.dnsmos,
     "tokens": lambda r: len(r.tokens),
-    "rounds": lambda r: r.rounds,
-    "drafted": lambda r: r.drafted,
-    "accepted": lambda r: r.accepted,
     "rejections": lambda r: sum(r.tested) - sum(r.accepted_at),
-    "trials": lambda r: r.trials,
-    "swapped": lambda r: r.swapped,
-    "mel_distance": lambda r: r.mel_distance,
     "audio": lambda r: r.audio_seconds,
     "decoding": lambda r: r.decoding_seconds,
     "wall": lambda r: r.wall_seconds,
