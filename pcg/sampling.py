@@ -7,7 +7,7 @@ from an older one, so a rejected draft leaves no trace in it.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -148,10 +148,7 @@ class RepetitionAware:
     window: int = 25
     share: float = 0.1
     recent: tuple[int, ...] = ()
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     def warp(self, logits: Tensor) -> Warped:
         full = truncated(probabilities(logits, self.temperature).cpu(), self.top_k, 1.0)
@@ -194,10 +191,7 @@ class EntropyAware:
     beta: float = 0.7
     gamma: float = 0.8
     competitors: tuple[Competitor, ...] = ()
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     def warp(self, logits: Tensor) -> Warped:
         s = probabilities(logits, self.temperature).cpu()

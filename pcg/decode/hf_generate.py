@@ -13,7 +13,7 @@ target.generate(input_ids, custom_generate=speculate, do_sample=True, temperatur
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -181,10 +181,7 @@ class Processed:
     ids_of: Tensor
     vocab_size: int
     temperature: float
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     def warp(self, logits: Tensor) -> Warped:
         """Process `logits [V]` over the speech vocabulary, as part of the model's whole one."""
