@@ -275,7 +275,8 @@ class _Attention(nn.Module):
         query, key, value = (
             part(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
-        query, key = (_rotate(t, *rotary).to(value.dtype) for t in (query, key))
+        cos, sin = rotary
+        query, key = ((t * cos + t.roll(t.shape[-1] // 2, -1) * sin).to(value.dtype) for t in (query, key))
         mask = real[:, None, None, :, 0]
         if self.training:
             # The fused kernel's backward pass in bfloat16 is several times slower on a CPU.
@@ -307,16 +308,11 @@ class _Convolution(nn.Module):
 
 
 def rotations(count: int, dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of positions 0 .. count - 1, each `[count, dim]` (Su et al., arXiv:2104.09864)."""
+    """Cosines and sines of positions 0 .. count - 1, each `[count, dim]` (Su et al., arXiv:2104.09864), the first half of the
+    sines negated."""
     half = dim // 2
     angles = torch.arange(count, device=device)[:, None] * 10_000.0 ** (-torch.arange(half, device=device) / half)
-    turns = torch.cat([angles, angles], -1)
-    return turns.cos(), turns.sin()
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return x * cos + torch.cat([-second, first], -1) * sin
+    return torch.cat([angles, angles], -1).cos(), torch.cat([-angles, angles], -1).sin()
 
 
 def _real(x: Tensor, counts: Tensor) -> Tensor:
