@@ -125,7 +125,7 @@ def with_flat_map() -> Callable[["Synthesizer"], "Synthesizer"]:
     def flatten(synthesizer: "Synthesizer") -> "Synthesizer":
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pcg.groups.atlas._umap", lambda plane, *_: plane)
-            synthesizer.atlas()
+            synthesizer.library.atlas()
         return synthesizer
 
     return flatten

@@ -104,7 +104,7 @@ def take_tokens(shown: ShownTake | None, codes: int) -> dict[str, object] | None
 
 def write_points(synthesizer: Synthesizer, path: Path) -> None:
     """Write what never changes on the map: the places of all codes, and the FSQ levels."""
-    atlas, voice = synthesizer.atlas(), synthesizer.voice
+    atlas, voice = synthesizer.library.atlas(), synthesizer.voice
     places = np.stack([atlas.x.numpy(), atlas.y.numpy()])
     # Unused codes are their own nearest, and lie on a wide ring: here, on the border.
     used = places[:, atlas.nearest[:, 0].numpy() != np.arange(places.shape[1])]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 
 from pcg.decode.sequence import DecodingSequence
-from pcg.errors import InputError
 from pcg.spoof import M10, M25, M50, M50_10, M50_25, Detectors, Resolution
 from pcg.take import Branch, Cycle, Round
 
@@ -18,7 +17,7 @@ FINAL = (M50, M50_25, M50_10)
 UNJUDGED = 0.5
 
 Advance = Callable[[Sequence[DecodingSequence]], Iterator[dict[int, Round]]]
-"""Lets utterances speak until their pauses: `autoregressive` or `speculative`, with their models."""
+"""Lets utterances speak until their pauses: `to_the_end`, with its models."""
 Fork = Callable[[int, Sequence[int]], None]
 """(source, rows): the caches of `rows` become those of `source`."""
 
@@ -33,16 +32,6 @@ class Hierarchy:
     stages: tuple[int, int, int] = (10, 25, 50)
     beams: tuple[int, int, int] = (8, 5, 3)
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        for name, rising in (("stages", self.stages), ("beams", self.beams[::-1])):
-            if len(rising) != 3 or rising[0] < 1 or list(rising) != sorted(rising):
-                allowed = "three whole numbers from 1 on, " + ("rising" if name == "stages" else "falling")
-                raise InputError(name, str(getattr(self, name)), allowed)
-        if len(self.weights) != 3 or min(self.weights) < 0 or not any(self.weights):
-            raise InputError("weights", str(self.weights), "three numbers from 0 on, not all 0")
-        if self.warmup < 0:
-            raise InputError("warmup", self.warmup, "a number of tokens from 0 on")
 
 
 @dataclass

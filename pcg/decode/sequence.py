@@ -84,9 +84,3 @@ class DecodingSequence:
     def fork(self, row: int, generator: torch.Generator) -> Self:
         """Copy it into another row, with coins of its own."""
         return replace(self, row=row, generator=generator, emitted=list(self.emitted))
-
-
-def begin(sampler: SamplerState, limits: Sequence[int], generators: Sequence[torch.Generator]) -> list[DecodingSequence]:
-    """Make sequences that emitted nothing, one in each row, all with the same sampler."""
-    pairs = zip(limits, generators, strict=True)
-    return [DecodingSequence(row, limit, generator, sampler) for row, (limit, generator) in enumerate(pairs)]

@@ -18,26 +18,13 @@ from pcg.take import Round
 from pcg.text.prompt import Prompt
 
 
-def speculative(
-    target: ModelRunner, draft: ModelRunner, rule: Rule, lookahead: int, sequences: Sequence[DecodingSequence]
+def to_the_end(
+    target: ModelRunner, draft: ModelRunner | None, sequences: Sequence[DecodingSequence]
 ) -> Iterator[dict[int, Round]]:
     """Yield a Round by row for every target call, until each sequence came to its end of speech, its pause or its limit.
 
-    The times in a Round are the batch's.
+    The times in a Round are the batch's. draft: None where no sequence has a rule.
     """
-    for sequence in sequences:
-        sequence.rule, sequence.lookahead = rule, lookahead
-    return _to_the_end(target, draft, sequences)
-
-
-def autoregressive(target: ModelRunner, sequences: Sequence[DecodingSequence]) -> Iterator[dict[int, Round]]:
-    """Yield a Round by row for every token, as `speculative` does."""
-    return _to_the_end(target, None, sequences)
-
-
-def _to_the_end(
-    target: ModelRunner, draft: ModelRunner | None, sequences: Sequence[DecodingSequence]
-) -> Iterator[dict[int, Round]]:
     while speaking := [sequence for sequence in sequences if sequence.speaking]:
         played = play_round(target, draft, speaking)
         if failure := next((round_ for round_ in played.values() if isinstance(round_, Exception)), None):
@@ -144,12 +131,12 @@ class Request:
 
 
 def decode_on_host(target: DecodingLlama, draft: AnyDraft | None, requests: Sequence[Request]) -> Iterator[dict[int, Round]]:
-    """Read the prompts of `requests`, one a row; return their rounds as `speculative` yields them."""
+    """Read the prompts of `requests`, one a row; return their rounds as `to_the_end` yields them."""
     prompts, limit = [request.prompt for request in requests], max(r.positions - len(r.prompt.ids) for r in requests)
     runners = make_runners(target, draft if any(r.rule for r in requests) else None, prompts, limit)
     for runner in runners:
         runner.prefill()
-    return _to_the_end(*(*runners, None)[:2], [sequence_of(row, request) for row, request in enumerate(requests)])
+    return to_the_end(*(*runners, None)[:2], [sequence_of(row, request) for row, request in enumerate(requests)])
 
 
 def sequence_of(row: int, request: Request) -> DecodingSequence:

@@ -17,10 +17,8 @@ from pcg.codec.streaming import AudioStream
 from pcg.decode.beam_search import Hierarchy, hierarchical
 from pcg.decode.device_loop import DevicePool, decode
 from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import Request, autoregressive, speculative
+from pcg.decode.speculative import Request, sequence_of, to_the_end
 from pcg.errors import InputError, PCGError
-from pcg.groups.atlas import Atlas
 from pcg.groups.groups import Groups, GroupStatistics
 from pcg.groups.library import GroupLibrary
 from pcg.places import CACHE
@@ -108,15 +106,13 @@ class Decoder:
         runners = make_runners(self.voice.target, self.voice.draft if request.rule else None, prompts, limit)
         for runner in runners:
             runner.prefill([0])
-        (sequence,) = begin(request.sampler, [request.limit], [request.generator])
-        alone = partial(autoregressive, *runners)
-        advance = partial(speculative, *runners, request.rule, request.lookahead) if request.rule else alone
+        advance = partial(to_the_end, *(*runners, None)[:2])
 
         def fork(source: int, rows: Sequence[int]) -> None:
             for runner in runners:
                 runner.fork(source, rows)
 
-        for cycle in hierarchical(advance, fork, self.detectors, plan, sequence):
+        for cycle in hierarchical(advance, fork, self.detectors, plan, sequence_of(0, request)):
             yield cycle
             yield from cycle.rounds
 
@@ -172,10 +168,6 @@ class Synthesizer:
     def statistics(self, theta: float, similarity: str = "cosine") -> GroupStatistics:
         """Return the shape of the groups at `theta`, also weighted by how often the corpus used each code."""
         return self.groups(theta, similarity).statistics(self.voice.usage)
-
-    def atlas(self) -> Atlas:
-        """Return the map of the speech codes."""
-        return self.library.atlas()
 
     def rule(self, settings: Settings) -> Rule:
         """Return the acceptance rule that `settings` ask for; AR, which drafts nothing, gets that of SD."""

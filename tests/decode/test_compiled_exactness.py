@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from pcg.decode.runners import make_runners
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import speculative
+from pcg.decode.sequence import DecodingSequence
+from pcg.decode.speculative import to_the_end
 from pcg.models.feature_draft import FeatureDraft, FeatureShape
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
@@ -72,8 +72,8 @@ def said(pair: Pair, rule: Rule, draws: int) -> list[int]:
             each.prefill([0])
             each.fork(0, range(1, ROWS))
         coins = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
-        utterances = begin(Plain(TEMPERATURE), [LENGTH] * ROWS, coins)
-        for _ in speculative(target, draft, rule, LOOKAHEAD, utterances):
+        utterances = [DecodingSequence(i, LENGTH, c, Plain(TEMPERATURE), rule, LOOKAHEAD) for i, c in enumerate(coins)]
+        for _ in to_the_end(target, draft, utterances):
             pass
         for u in utterances:
             tokens = [*u.emitted, *[SPEECH.eos] * u.ended, *[SPEECH.size] * LENGTH]

@@ -7,8 +7,8 @@ import torch
 from tiny_llama import tiny_llama
 
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import speculative
+from pcg.decode.sequence import DecodingSequence
+from pcg.decode.speculative import to_the_end
 from pcg.groups.groups import Groups
 from pcg.models.llama import DecodingLlama
 from pcg.models.weights import Vocabulary, layer_subset
@@ -46,8 +46,9 @@ def spoken(models, rule, draws, limit, state=PLAIN, lookahead=2):
         for each in runners:
             each.prefill()
         generators = [torch.Generator().manual_seed(first + row) for row in range(ROWS)]
+        sequences = [DecodingSequence(row, limit, own, state, rule, lookahead) for row, own in enumerate(generators)]
         rounds = [[] for _ in range(ROWS)]
-        for step in speculative(*runners, rule, lookahead, begin(state, [limit] * ROWS, generators)):
+        for step in to_the_end(*runners, sequences):
             for row, round_ in step.items():
                 rounds[row].append(round_)
         utterances += rounds

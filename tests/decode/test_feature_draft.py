@@ -9,8 +9,8 @@ from test_exactness import SPEECH, TEMPERATURE, prompts
 from tiny_llama import tiny_llama
 
 from pcg.decode.runners import make_runners
-from pcg.decode.sequence import RowRequest, begin
-from pcg.decode.speculative import speculative
+from pcg.decode.sequence import DecodingSequence, RowRequest
+from pcg.decode.speculative import to_the_end
 from pcg.errors import AssetError, InputError
 from pcg.models.feature_draft import FeatureDraft, FeatureShape, config_of, is_feature_draft, read_feature_draft
 from pcg.models.llama import DecodingLlama
@@ -92,7 +92,8 @@ def test_whatever_was_accepted_the_draft_stands_where_a_fresh_reading_would(kv_h
     kept = set()
     for seed in (5, 6, 7):
         emitted = []
-        for step in speculative(*started(pair, [given]), spy, 3, begin(Plain(0.8), [14], generators(1, seed))):
+        sequence = DecodingSequence(0, 14, *generators(1, seed), Plain(0.8), spy, 3)
+        for step in to_the_end(*started(pair, [given]), [sequence]):
             drafted, p = seen[-1]
             proposal = fresh_probs(pair, given, emitted, drafted)
             assert proposal.drafted.tolist() == drafted

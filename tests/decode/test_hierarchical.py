@@ -124,18 +124,3 @@ def test_without_detectors_there_is_no_hierarchy(synthesizer: Synthesizer) -> No
     bare = Synthesizer(synthesizer.voice)
     with pytest.raises(InputError, match="spoof detectors"):
         bare.take(TEXT, Settings(hierarchical=True), "one")
-
-
-@pytest.mark.parametrize(
-    ("plan", "field"),
-    [
-        ({"stages": (10, 5, 50)}, "stages"),
-        ({"beams": (2, 5, 3)}, "beams"),
-        ({"beams": (0, 0, 0)}, "beams"),
-        ({"weights": (0, 0, 0)}, "weights"),
-        ({"warmup": -1}, "warmup"),
-    ],
-)
-def test_a_plan_that_cannot_be_is_refused(plan: dict[str, object], field: str) -> None:
-    with pytest.raises(InputError, match=field):
-        Hierarchy(**plan)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from pcg.decode.model_runner import ModelRunner
-from pcg.decode.sequence import begin
-from pcg.decode.speculative import speculative
+from pcg.decode.sequence import DecodingSequence
+from pcg.decode.speculative import to_the_end
 from pcg.rules import Test, Verdict, all_accepted, exact
 from pcg.sampling import Plain, as_array, probabilities
 
@@ -20,8 +20,8 @@ def runners(voice, limit=40, texts=("hello",)):
 
 def run(voice, rule, lookahead=3, limit=12, seed=0, temperature=1.0):
     target, draft = runners(voice)
-    generators = [torch.Generator().manual_seed(seed)]
-    return [step[0] for step in speculative(target, draft, rule, lookahead, begin(Plain(temperature), [limit], generators))]
+    sequence = DecodingSequence(0, limit, torch.Generator().manual_seed(seed), Plain(temperature), rule, lookahead)
+    return [step[0] for step in to_the_end(target, draft, [sequence])]
 
 
 def accept_everything(drafted, p, q, coins):

@@ -101,7 +101,7 @@ def test_memory_that_runs_out_while_loading_is_one_sentence(llasa_folder: Path, 
 
 
 def test_the_map_places_every_code(llasa: Synthesizer) -> None:
-    atlas = llasa.atlas()
+    atlas = llasa.library.atlas()
     assert len(atlas.x) == CODES
     assert torch.isfinite(atlas.x).all()
 

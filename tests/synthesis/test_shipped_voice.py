@@ -44,7 +44,7 @@ def test_the_map_of_its_codes_is_shipped(tmp_path):
     """Making it takes longer than a page should take to open."""
     fresh = Synthesizer(load_voice(), tmp_path)
     (shipped,) = EMBEDDED.glob("atlas-*.safetensors")
-    assert torch.equal(fresh.atlas().x, load_file(shipped)["x"])
+    assert torch.equal(fresh.library.atlas().x, load_file(shipped)["x"])
     assert not list(tmp_path.glob("atlas-*"))
 
 

@@ -74,7 +74,7 @@ def test_the_points_keep_their_places_and_the_unused_stay_at_the_border(synthesi
     write_points(synthesizer, tmp_path / "map.json")
     written = json.loads((tmp_path / "map.json").read_text())
     x, y = np.array(written["x"]), np.array(written["y"])
-    atlas = synthesizer.atlas()
+    atlas = synthesizer.library.atlas()
     used = atlas.nearest[:, 0].numpy() != np.arange(written["count"])
     assert x[used].max() - x[used].min() > 30_000 or y[used].max() - y[used].min() > 30_000
     assert np.corrcoef(x[used], atlas.x.numpy()[used])[0, 1] == pytest.approx(1, abs=1e-3)

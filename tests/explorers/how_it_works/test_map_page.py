@@ -121,16 +121,14 @@ class WideVoice:
         lists = build_neighbours(features, 0.9)
         codec = SimpleNamespace(codebook_size=codes, sample_rate=16_000)
         self.voice = SimpleNamespace(usage=torch.ones(codes, dtype=torch.int32), codec=codec, name="wide")
+        nearest = (torch.arange(codes, dtype=torch.int32)[:, None] + 1) % codes
+        atlas = Atlas(features[:, 0].clone(), features[:, 1].clone(), nearest, torch.ones(codes, 1))
         self.library = SimpleNamespace(
             similarities=("cosine",),
             neighbours=lambda similarity: lists,
             groups=lambda theta, similarity: lists.groups_at(theta),
+            atlas=lambda: atlas,
         )
-        nearest = (torch.arange(codes, dtype=torch.int32)[:, None] + 1) % codes
-        self._atlas = Atlas(features[:, 0].clone(), features[:, 1].clone(), nearest, torch.ones(codes, 1))
-
-    def atlas(self) -> Atlas:
-        return self._atlas
 
 
 @pytest.mark.parametrize("codes", [16_384, 65_536])
