@@ -131,7 +131,7 @@ class ModelRunner:
         ids = joined([self._written[row, end - n : end] for row, end, n in zip(rows, ends, counts, strict=True)])
         coins = [np.asarray(request.coins) for request in requests]
         heat = [request.sampler.temperature for request in requests]
-        turn = self._turn(Turns(ids, rows, counts, self._tables, coins, heat), ends)
+        turn = self._turn(Turns(ids, rows, counts, self._tables, coins, heat, self._ids_of), ends)
         proposals = []
         for row, end, new, p, count in zip(rows, ends, turn.tokens, turn.probs, map(len, coins), strict=True):
             self._written[row, end : end + count - 1] = self._ids_of[new[: count - 1]]

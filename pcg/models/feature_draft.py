@@ -159,14 +159,10 @@ class FeatureDraft:
         ends, how = (self.norm, head, self.tokens), (self.heads, self.epsilon, self._lanes, self._words)
         return pack(self.weights, [self.features, self.state], *ends, *how)
 
-    @cached_property
-    def _ids_of(self) -> np.ndarray:
-        return self.vocabulary.model_ids().numpy()
-
     def draft(self, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
         """Draft as `DecodingLlama.draft` does, in one compiled call. The ids `[N]` are read behind the target's hidden states
         `taps [N, layers, D]` before each, the tokens that are drawn behind the draft's own."""
-        return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
+        return compiled_turns(self._packed, turns, taps, cache)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         return Cache(1, batch, self.kv_heads, capacity, self.dim, self.tokens)

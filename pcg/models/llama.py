@@ -137,10 +137,6 @@ class DecodingLlama:
         ends = (self.norm, [self.head], self.embedding)
         return pack(self.weights, [], *ends, self.heads, self.epsilon, self._lanes, self._words)
 
-    @cached_property
-    def _ids_of(self) -> np.ndarray:
-        return self.vocabulary.model_ids().numpy()
-
     def cache(self, batch: int, capacity: int, tapped: Sequence[int] = ()) -> Cache:
         return Cache(self.weights.layers, batch, self.kv_heads, capacity, self.dim, self.embedding, tapped, self._words)
 
@@ -243,7 +239,7 @@ class DecodingLlama:
     def draft(self, turns: "Turns", cache: Cache) -> "Drawn":
         """Draft a whole turn in one compiled call, for a `compiled` model and up to `TOKENS_AT_ONCE` ids: see `Turns`."""
         taps = np.empty((len(turns.ids), 0, self.embedding.shape[1]), np.float32)
-        return compiled_turns(self._packed, self._ids_of, turns, taps, cache)
+        return compiled_turns(self._packed, turns, taps, cache)
 
 
 def visible(slots: Tensor, width: int) -> Tensor:
@@ -316,7 +312,7 @@ def _compiled_linear() -> Callable[..., Tensor]:
 class Turns(NamedTuple):
     """What a draft does in one round, in R rows of its cache: append `ids [N]`, `counts[r]` of them to row `rows[r]`, whose
     slots have the tables `rotary` (each `[B, capacity, dim]`); then draw a token by each of `coins[r]` (at least one) from the
-    softmax at `temperatures[r]`, and append it, but for the last."""
+    softmax at `temperatures[r]`, and append it, but for the last. ids_of `[V]`: the id of each token."""
 
     ids: np.ndarray
     rows: Sequence[int]
@@ -324,6 +320,7 @@ class Turns(NamedTuple):
     rotary: tuple[np.ndarray, np.ndarray]
     coins: Sequence[np.ndarray]
     temperatures: Sequence[float]
+    ids_of: np.ndarray
 
 
 class Drawn(NamedTuple):
@@ -333,7 +330,7 @@ class Drawn(NamedTuple):
     probs: np.ndarray
 
 
-def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
+def compiled_turns(model: Packed, turns: Turns, taps: np.ndarray, cache: Cache) -> Drawn:
     """Play the `turns` of any packed draft. A feature draft has the target's `taps [N, n, D]`, another has n = 0."""
     starts, wanted = [cache.lengths[row] for row in turns.rows], [len(coins) for coins in turns.coins]
     ends = [start + count + more - 1 for start, count, more in zip(starts, turns.counts, wanted, strict=True)]
@@ -348,7 +345,7 @@ def compiled_turns(model: Packed, ids_of: np.ndarray, turns: Turns, taps: np.nda
     rows, counts, starts_, wanted_ = (np.array(each) for each in (turns.rows, turns.counts, starts, wanted))
     drawing = coins, wanted_, np.array(turns.temperatures, np.float64)
     places = rows, starts_, drawing, *cache.arrays[:2]
-    drawn = draft_turns(model, ids_of, turns.ids, counts, *turns.rotary, taps, *places)
+    drawn = draft_turns(model, turns.ids_of, turns.ids, counts, *turns.rotary, taps, *places)
     for row, end in zip(turns.rows, ends, strict=True):
         cache.lengths[row] = end
     return Drawn(*drawn)
