@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
 from pcg.cluster import cluster
-from pcg.errors import InputError, PCGError, unexpected
+from pcg.errors import PCGError, unexpected
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Record, Unit
 
@@ -36,8 +36,6 @@ def run(units: Sequence[Unit], spec: "WorkerSpec", store: Store, processes: int 
     Raises:
         PCGError: if a unit cannot be done, a worker dies, or Ray is not installed.
     """
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
-        raise InputError("processes", processes, "a whole number from 1 up")
     # Methods take turns on one worker, and swaps find their take there.
     batches = [list(group) for _, group in groupby(missing(units, spec, store), key=lambda unit: (unit.utterance, unit.seed))]
     if not batches:

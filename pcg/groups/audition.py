@@ -10,7 +10,6 @@ from torch import Tensor
 from pcg.audio import fade_ends
 from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
-from pcg.errors import InputError
 from pcg.groups.groups import Groups
 from pcg.groups.library import MELS, code_spectra
 from pcg.synthesis.synthesizer import Synthesizer
@@ -38,7 +37,6 @@ class Audition:
 
 def alone(codec: Codec, token: int, context: Tensor) -> Audition:
     """Sustain `token` over REPEATS tokens, `[REPEATS * hop]`, in the voice of `context [C]`, which is not heard."""
-    _check(token, codec.codebook_size)
     run = torch.full((RUN_UP + REPEATS + RUN_OUT,), token, dtype=torch.int64)
     first = (len(context) + RUN_UP) * codec.hop
     wave = codec.decode(torch.cat([context, run]))[first : first + REPEATS * codec.hop]
@@ -48,7 +46,6 @@ def alone(codec: Codec, token: int, context: Tensor) -> Audition:
 def in_context(synthesizer: Synthesizer, tokens: Sequence[int], groups: Groups, token: int, speaker: Reference) -> Audition:
     """Decode the utterance `tokens [T]` with `token` wherever a member of G(token) stands; nothing where none does."""
     codec = synthesizer.voice.codec
-    _check(token, codec.codebook_size)
     utterance = np.asarray(tokens, np.int64)
     places = np.isin(utterance, groups.members_of(int(groups.group_of_centre[token])).numpy())
     if not places.any():
@@ -89,8 +86,3 @@ def sounds_like(codec: Codec, tokens: Sequence[int]) -> list[str]:
     low = librosa.mel_frequencies(MELS + 2, fmax=codec.sample_rate / 2)[1:-1] < LOW_HERTZ
     silent, voiced = level < level.max() - SILENCE_DB, energy[:, low].sum(1) > energy.sum(1) / 2
     return ["silence" if quiet else "voiced" if deep else "noise" for quiet, deep in zip(silent, voiced, strict=True)]
-
-
-def _check(token: int, codes: int) -> None:
-    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < codes:
-        raise InputError("token", token, f"a whole number from 0 to {codes - 1}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_worker import AR, FakeSpec, result_of, units_of
 
-from pcg.errors import InputError, PCGError
+from pcg.errors import PCGError
 from pcg.experiments.runner import missing, run
 from pcg.experiments.store import Store
 from pcg.experiments.unit import Unit
@@ -72,9 +72,6 @@ def test_with_nothing_to_do_nothing_is_loaded(tmp_path: Path) -> None:
 
 def test_two_names_of_one_condition_are_one_unit_of_work(tmp_path: Path) -> None:
     store, fake = Store(tmp_path), spec(tmp_path)
-    for processes in (0, 1.5, True):
-        with pytest.raises(InputError, match="processes"):
-            list(run(UNITS, fake, store, processes))
     renamed = replace(UNITS[0], condition=replace(AR, name="baseline"))
     assert missing([UNITS[0], renamed], fake, store) == [UNITS[0]]
     assert len(list(run([UNITS[0], renamed], fake, store))) == 1

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from pcg.errors import InputError
 from pcg.groups.audition import (
     BANDS,
     FULL_PEAK,
@@ -57,14 +56,6 @@ def test_alone_the_voice_before_is_not_heard() -> None:
     samples = alone(steps, 50, torch.full((20,), 99)).samples
     assert np.unique(samples[80:-80]).tolist() == [0.5]
     assert samples.max() == 0.5
-
-
-@pytest.mark.parametrize("token", [-1, 64, 2.5, True, None])
-def test_what_is_no_speech_code_is_refused(token: object, synthesizer: Synthesizer, speaker: Reference) -> None:
-    with pytest.raises(InputError, match="must be a whole number from 0 to 63"):
-        alone(synthesizer.voice.codec, token, speaker.codes)
-    with pytest.raises(InputError):
-        in_context(synthesizer, [1, 2], synthesizer.groups(THETA), token, speaker)
 
 
 def test_in_context_exactly_the_members_of_the_group_are_replaced(
