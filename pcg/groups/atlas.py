@@ -13,6 +13,7 @@ from pcg.groups.neighbours import Neighbours, unit_vectors
 
 POWER_STEPS = 8
 RING = 1.15
+NEAREST, SEED = 12, 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,9 @@ class Atlas:
     similarity: Tensor
 
 
-def build_atlas(neighbours: Neighbours, features: Tensor, eligible: Tensor | None = None, k: int = 12, seed: int = 0) -> Atlas:
+def build_atlas(
+    neighbours: Neighbours, features: Tensor, eligible: Tensor | None = None, k: int = NEAREST, seed: int = SEED
+) -> Atlas:
     """Lay out the codes of `features [V, D]`, of which `neighbours` are the lists.
 
     The k nearest come from the lists; only codes with fewer than k above the floor are searched again. UMAP starts from the

@@ -21,7 +21,7 @@ from pcg.codec.codec import Codec
 from pcg.codec.embedded import log_mel
 from pcg.errors import InputError, PCGError, first_line
 from pcg.files import sweep, write_safetensors
-from pcg.groups.atlas import Atlas, build_atlas
+from pcg.groups.atlas import NEAREST, SEED, Atlas, build_atlas
 from pcg.groups.groups import Groups
 from pcg.groups.neighbours import Neighbours, affordable_floor, build_neighbours
 from pcg.settings import SIMILARITIES
@@ -42,8 +42,7 @@ class GroupLibrary:
     usage_mask `[codes]`, bool: the codes that the corpus used; the others stand alone. floor: the lowest theta wanted; it is
     raised for a similarity that would leave more pairs above it than can be kept, and `neighbours(...).floor` tells. Lists are
     built on first use, stored by content in `cache_dir`, and kept; `shipped` is a folder that may hold the map. Threads may
-    share a library. show_progress: with a bar on the terminal. Raises InputError if embedding and codec have different numbers
-    of codes.
+    share a library. show_progress: with a bar on the terminal.
     """
 
     def __init__(
@@ -57,8 +56,6 @@ class GroupLibrary:
         device: str = "cpu",
         show_progress: bool = False,
     ) -> None:
-        if len(embedding) != codec.codebook_size:
-            raise InputError("embedding", f"of {len(embedding)} codes", f"of the codec's {codec.codebook_size} codes")
         self._embedding, self._codec, self._eligible = embedding, codec, usage_mask
         self._floor, self._cache, self._shipped = floor, cache_dir, shipped
         self._device, self._show_progress = device, show_progress
@@ -143,19 +140,13 @@ def load_or_build_neighbours(
 
 
 def load_or_build_atlas(
-    neighbours: Neighbours,
-    features: Tensor,
-    eligible: Tensor | None,
-    cache_dir: Path,
-    shipped: Path | None = None,
-    k: int = 12,
-    seed: int = 0,
+    neighbours: Neighbours, features: Tensor, eligible: Tensor | None, cache_dir: Path, shipped: Path | None = None
 ) -> Atlas:
     """`build_atlas`, stored in `cache_dir`, unless the folder `shipped` has it."""
-    key = _key_of((FORMAT, neighbours.floor, k, seed), features, eligible)
+    key = _key_of((FORMAT, neighbours.floor, NEAREST, SEED), features, eligible)
 
     def make() -> Tensors:
-        built = build_atlas(neighbours, features, eligible, k, seed)
+        built = build_atlas(neighbours, features, eligible)
         return {name: getattr(built, name) for name in ATLAS}
 
     return Atlas(**load_or_make("atlas", key, ATLAS, make, cache_dir, shipped))

@@ -32,7 +32,7 @@ def test_unused_codes_stand_alone_by_every_similarity(voice, tmp_path):
     assert unused
     for similarity in SIMILARITIES:
         groups = kept.groups(0.2, similarity)
-        assert all(groups.groups_of(t).tolist() == [int(groups.group_of_centre[t])] for t in unused)
+        assert all(groups.count[t] == groups.size(int(groups.group_of_centre[t])) == 1 for t in unused)
 
 
 def test_threads_share_one_search(voice, tmp_path, monkeypatch):
@@ -61,11 +61,6 @@ def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(voice, tmp_path, terminal
 def test_an_unknown_similarity_is_refused(voice, tmp_path):
     with pytest.raises(InputError, match="cosine, mel"):
         library(voice, tmp_path).neighbours("taste")
-
-
-def test_an_embedding_of_other_codes_is_refused(voice, tmp_path):
-    with pytest.raises(InputError, match="embedding"):
-        GroupLibrary(voice.code_embedding[:-1], voice.codec, voice.usage[:-1] > 0, 0.2, tmp_path)
 
 
 def test_codes_that_sound_alike_are_alike(voice):
