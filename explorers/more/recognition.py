@@ -18,7 +18,7 @@ from pcg.asr.embedded import Recogniser
 from pcg.asr.self_speculative import PRESETS, Recognition, Thresholds, Transcript, listen
 from pcg.audio import load_audio
 from pcg.errors import InputError, PCGError, counted
-from pcg.metrics.intelligibility import comparable
+from pcg.metrics import intelligibility
 from pcg.metrics.quality import for_judges
 from pcg.synthesis.synthesizer import Synthesizer
 from pcg.text.reading import MAX_CHARACTERS
@@ -40,14 +40,9 @@ Word = tuple[str, str, str]
 
 def align(reference: str, hypothesis: str) -> tuple[Word, ...]:
     """Align two texts word by word with the fewest errors; raise InputError for a reference without words, or too long."""
-    import jiwer
-
     if len(reference) > MAX_CHARACTERS:
         raise InputError("reference", f"{len(reference):,} characters", f"at most {MAX_CHARACTERS:,} characters")
-    meant, heard = comparable(reference), comparable(hypothesis)
-    if not meant:
-        raise InputError("reference", reference, "a text with at least one word")
-    result, words = jiwer.process_words(meant, heard), []
+    result, words = intelligibility.align("words", reference, hypothesis), []
     for chunk in result.alignments[0]:
         left = result.references[0][chunk.ref_start_idx : chunk.ref_end_idx]
         right = result.hypotheses[0][chunk.hyp_start_idx : chunk.hyp_end_idx]

@@ -53,18 +53,18 @@ class Errors:
 
 
 def word_errors(reference: str, hypothesis: str) -> Errors:
-    return _count(_align("words", reference, hypothesis))
+    return _count(align("words", reference, hypothesis))
 
 
 def char_errors(reference: str, hypothesis: str) -> Errors:
     """Count errors of characters, the spaces between words included."""
-    return _count(_align("characters", reference, hypothesis))
+    return _count(align("characters", reference, hypothesis))
 
 
 def misheard_words(reference: str, hypothesis: str) -> tuple[bool, ...]:
     """Return for each word of `comparable(reference)` whether it was substituted or deleted."""
     wrong = [False] * len(comparable(reference).split())
-    for part in _align("words", reference, hypothesis).alignments[0]:
+    for part in align("words", reference, hypothesis).alignments[0]:
         if part.type in ("substitute", "delete"):
             wrong[part.ref_start_idx : part.ref_end_idx] = [True] * (part.ref_end_idx - part.ref_start_idx)
     return tuple(wrong)
@@ -111,7 +111,7 @@ def read_sentences(*sections: str, path: Path = SENTENCES) -> list[str]:
     return [sentence for section in sections or SECTIONS for sentence in by_section[section]]
 
 
-def _align(units: str, reference: str, hypothesis: str) -> Any:
+def align(units: str, reference: str, hypothesis: str) -> Any:
     import jiwer
 
     meant = comparable(reference)
