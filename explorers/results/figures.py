@@ -42,6 +42,10 @@ CAPTIONS = {
     "swap": "Change of WER by the share of tokens swapped.",
 }
 LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "entrywidth": 72, "font": {"size": 11}}
+NO_CHANGE = {
+    "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 0, "layer": "below",
+    "line": {"color": GRID, "width": 2, "dash": "dash"},
+}  # fmt: skip
 ROOM = {"height": 400, "margin": MARGIN | {"t": 12}, "legend": LEGEND, "showlegend": True}
 
 
@@ -145,7 +149,7 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     if traces:
         traces.append(_paper(*zip(*PCG_TABLE_2.values(), strict=True)))
     axes = {"xaxis": axis("tokens swapped", ticksuffix=" %", rangemode="tozero"), "yaxis": axis("change of WER, points")}
-    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [_level(0)]})
+    return go.Figure(traces, layout(None) | axes | ROOM | {"shapes": [NO_CHANGE]})
 
 
 def _curve(name: str, x: Sequence[float], y: Sequence[Estimate], hover: Sequence[object], template: str) -> go.Scatter:
@@ -179,8 +183,3 @@ def _range(estimates: Iterable[Estimate], floor: float | None = None) -> list[fl
     margin = 0.06 * (max(ends) - min(ends)) or 0.1
     low = min(ends) - margin
     return [low if floor is None else max(floor, low), max(ends) + margin]
-
-
-def _level(y: float) -> dict[str, object]:
-    line = {"color": GRID, "width": 2, "dash": "dash"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, "layer": "below"}
