@@ -73,10 +73,9 @@ class SpeculativeGenerate:
             if model.config.vocab_size <= max(vocabulary.end, vocabulary.first_code + vocabulary.codes - 1):
                 allowed = f"a model that knows all {vocabulary.size} ids of the speech vocabulary"
                 raise InputError(name, f"a model of {model.config.vocab_size} ids", allowed)
-        if target.config.vocab_size != draft.config.vocab_size:
-            raise InputError(
-                "draft", f"a model of {draft.config.vocab_size} ids", f"one of {target.config.vocab_size}, as the target"
-            )
+        known, wanted = draft.config.vocab_size, target.config.vocab_size
+        if known != wanted:
+            raise InputError("draft", f"a model of {known} ids", f"one of {wanted}, as the target")
         self.rounds: list[list[Round]] = []
         self._model, self._fused, self._vocabulary = target, _FusedPair(target, draft, vocabulary), vocabulary
         self._rule, self._lookahead, self.seed = rule, lookahead, seed

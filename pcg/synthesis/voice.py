@@ -350,10 +350,7 @@ def _load_embedded(folder: Path, device: str, draft: str, precision: str) -> Voi
 
 def _load_from_hub(folder: Path, device: str, draft: str, precision: str) -> Voice:
     """Load the language model before the codec, because it is held twice while its weights are fused."""
-    from pcg.codec.hub import (
-        load_neucodec,  # transformers' codecs take a second to import
-        load_xcodec2,
-    )
+    from pcg.codec.hub import load_neucodec, load_xcodec2  # transformers' codecs take a second to import
 
     name, codec_at = model_name(folder), codec_folder(folder, device)
     if is_neutts(folder):
