@@ -28,6 +28,7 @@ from pcg.take import Round, Take
 from pcg.text.prompt import Prompt
 
 LOOKAHEADS = tuple(range(1, 9))
+WARM = 3
 # A loop begins anew behind the prompt after so many tokens, so that all rounds read contexts of like lengths.
 SPAN = 48
 TEXTS = (
@@ -78,10 +79,8 @@ def _rounds(voice: Voice, prompt: Prompt, lookahead: int, temperature: float, po
             yield step[0]
 
 
-def round_costs(
-    voice: Voice, prompt: Prompt, temperature: float, lookaheads: Sequence[int] = LOOKAHEADS, turns: int = 60, warm: int = 3
-) -> RoundCosts:
-    """Time `turns` rounds of each lookahead behind `prompt`, after `warm` uncounted ones.
+def round_costs(voice: Voice, prompt: Prompt, temperature: float, lookaheads: Sequence[int], turns: int) -> RoundCosts:
+    """Time `turns` rounds of each lookahead behind `prompt`, after `WARM` uncounted ones.
 
     The order changes from turn to turn: the last in a fixed order would be flattered.
     """
@@ -89,11 +88,11 @@ def round_costs(
     loops = {n: _rounds(voice, prompt, n, temperature, pool) for n in (0, *lookaheads)}
     seen: dict[int, list[Round]] = defaultdict(list)
     order, shuffle = list(loops), random.Random(0)
-    for turn in range(turns + warm):
+    for turn in range(turns + WARM):
         shuffle.shuffle(order)
         for count in order:
             round_ = next(loops[count])
-            if turn >= warm:
+            if turn >= WARM:
                 seen[count].append(round_)
 
     def middle(count: int, *parts: str) -> float:

@@ -1,6 +1,5 @@
 """A SpeculativeGenerate by settings, kept with its target: fusing weights and finding groups takes longer than a call."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformers import LlamaForCausalLM
@@ -25,18 +24,17 @@ def speculator(
     draft: LlamaForCausalLM | None,
     settings: Settings,
     vocabulary: Vocabulary,
-    cache: Path | None = None,
     streamer: "BaseStreamer | None" = None,
 ) -> SpeculativeGenerate:
     """Return what `target.generate(custom_generate=...)` takes for one call: coins of its own, and the weights that the
     last call fused, where that asked for the same but the seed.
 
-    draft: None for three layers of the target. cache: where the neighbours of PCG's groups are stored. Raises InputError for
-    the method "ar", which drafts nothing, and for models that do not fit.
+    draft: None for three layers of the target. Raises InputError for the method "ar", which drafts nothing, and for models that
+    do not fit.
     """
     made_for, kept = (settings.with_(seed=0), vocabulary, id(draft)), target.__dict__.get(KEPT, (None, None, None))
     if kept[0] != made_for:
-        rule = _rule(target, settings, vocabulary, cache or CACHE)
+        rule = _rule(target, settings, vocabulary)
         depth = target.config.num_hidden_layers
         drafting = layer_subset(target, untrained_layers(depth)).to(target.device) if draft is None else draft
         made = SpeculativeGenerate(target, drafting, vocabulary, rule, settings.lookahead)
@@ -44,12 +42,12 @@ def speculator(
     return kept[2].bound(settings.seed, streamer)
 
 
-def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary, cache: Path) -> Rule:
+def _rule(target: LlamaForCausalLM, settings: Settings, vocabulary: Vocabulary) -> Rule:
     if settings.method == "ar":
         raise InputError("method", "ar", "sd, ssd or pcg: for AR call generate as it is")
     if settings.method != "pcg":
         return tolerant(settings.beta) if settings.method == "ssd" else exact
     codes = slice(vocabulary.first_code, vocabulary.first_code + vocabulary.codes)
     embedding = target.get_input_embeddings().weight[codes].detach().float().cpu()
-    groups = load_or_build_neighbours(embedding, settings.theta, None, cache, target.device.type).groups_at(settings.theta)
+    groups = load_or_build_neighbours(embedding, settings.theta, None, CACHE, target.device.type).groups_at(settings.theta)
     return coarse(groups, "thinning" if settings.theta < 1 else "dense")
