@@ -1,5 +1,7 @@
-"""Stage `codec`: the tokens (mel loss through FSQ), then, behind a frozen encoder, the vocoder's pitch and filters."""
+"""Stage `codec`: the tokens (mel loss through FSQ), then, behind a frozen encoder, the vocoder's pitch and filters, by
+distances and against critics."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -7,6 +9,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.optim import AdamW
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, hertz, log_mel, phases, pulses
 from pcg.training.loop import generator, make_optimizers, run, update
@@ -42,8 +46,11 @@ def pitch(wave: Tensor, frame: int, sample_rate: int, window: int = 960) -> tupl
 
 PITCH_WEIGHT = 3.0
 RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
-CROPS = {"tokens": (16, 40_960), "sound": (12, 24_320), "held out": (48, 40_960)}
+CROPS = {"tokens": (16, 40_960), "sound": (12, 24_320), "critics": (9, 20_480), "held out": (48, 40_960)}
 """Crops in a batch of each stage, and the samples of one."""
+HEAD_START = 100
+"""Steps that critics learn before anybody heeds them."""
+DECEIVED_WEIGHT, APART_WEIGHT = 0.3, 0.6
 
 
 class Crops:
@@ -96,14 +103,10 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
 
 def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
     """Train all that is behind the code, with a frozen encoder, by mel and multi-resolution STFT losses."""
-    for module in (codec.patch, codec.encoder, codec.to_code):
-        module.requires_grad_(False)
-    # In a list, modules have numbers for names, so Muon takes the matrices of from_code and wave_head, too.
-    behind = (codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head)
-    decoder = nn.ModuleList(behind)
+    decoder = _behind_the_code(codec)
     torch.manual_seed(seed)
     optimizers = make_optimizers(decoder, lr=1e-3, muon_lr=1.5e-3, weight_decay=0.0)
-    crops, held_out = Crops(corpus, "train", seed + 1), Crops(corpus, "held_out_sentences", seed)
+    crops, evaluate = Crops(corpus, "train", seed + 1), _held_out(codec, corpus, seed, device)
 
     def step(index: int) -> dict[str, float]:
         wave = crops.batch(index, *CROPS["sound"]).to(device)
@@ -112,13 +115,90 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
         update(spectral + PITCH_WEIGHT * off, decoder, optimizers.values())
         return {"spectral": spectral.item(), "pitch": off.item()}
 
+    run("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate)
+
+
+def train_against_critics(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
+    """Train on what `train_sound` trained, now also to deceive critics and to look like recordings to their layers.
+
+    Filters that were learned by distances alone are the mean of all that a code may stand for, and sound muffled.
+    """
+    decoder = _behind_the_code(codec)
+    torch.manual_seed(seed)
+    critics = nn.ModuleList(Critic(*resolution) for resolution in RESOLUTIONS).to(device)
+    rates = {"adamw": (decoder, 3e-4), "adamw_critics": (critics, 5e-4)}
+    optimizers = {name: AdamW(m.parameters(), lr=lr, betas=(0.8, 0.99), weight_decay=0.0) for name, (m, lr) in rates.items()}
+    crops, evaluate = Crops(corpus, "train", seed + 4), _held_out(codec, corpus, seed, device)
+
+    def step(index: int) -> dict[str, float]:
+        wave = crops.batch(index, *CROPS["critics"]).to(device)
+        made, off = _round_trip(codec, wave, generator(seed + 5, index))
+        real, fake = ([critic(x) for critic in critics] for x in (wave, made.detach()))
+        told = _off(real, 1.0) + _off(fake, 0.0)
+        update(told, critics, [optimizers["adamw_critics"]])
+        spectral = spectral_loss(made, wave)
+        loss, figures = spectral + PITCH_WEIGHT * off, {"spectral": spectral, "pitch": off, "told": told}
+        if index >= HEAD_START:
+            critics.requires_grad_(False)
+            judged = [critic(made) for critic in critics]
+            critics.requires_grad_(True)
+            figures["deceived"] = _off(judged, 1.0)
+            pairs = [pair for (_, a), (_, b) in zip(judged, real, strict=True) for pair in zip(a, b, strict=True)]
+            apart = [(a - b.detach()).abs().mean() / b.detach().abs().mean() for a, b in pairs]
+            figures["apart"] = torch.stack(apart).sum() / Critic.DEPTH
+            loss = loss + DECEIVED_WEIGHT * figures["deceived"] + APART_WEIGHT * figures["apart"]
+        update(loss, decoder, [optimizers["adamw"]])
+        return {name: value.item() for name, value in figures.items()}
+
+    run("codec_critics", directory, steps, {"codec": codec, "critics": critics}, optimizers, step, evaluate)
+
+
+class Critic(nn.Module):
+    """Tells spectrograms of recordings from made ones, patch by patch, at one resolution (Jang et al., arXiv 2106.07889,
+    section 2.2), with least squares (Mao et al., arXiv 1611.04076) and matched layers (Kumar et al., arXiv 1910.06711)."""
+
+    DEPTH, WIDTH = 4, 16
+
+    def __init__(self, n_fft: int, hop: int) -> None:
+        super().__init__()
+        self._resolution, width = (n_fft, hop), self.WIDTH
+        shapes = ((1, width, 7, 1), (width, width, 7, 1), (width, 2 * width, 7, 2), (2 * width, 2 * width, 5, 2))
+        layers = (nn.Conv2d(i, o, (3, size), stride=(step, 2), padding=(1, size // 2)) for i, o, size, step in shapes)
+        self.layers, self.last = nn.ModuleList(map(weight_norm, layers)), weight_norm(nn.Conv2d(2 * width, 1, 3, padding=1))
+
+    def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return the scores of the patches of waves `[B, N]`, 1 for a recording, and what each layer says."""
+        maps = [0.5 * magnitudes(wave, *self._resolution).log().mT[:, None]]
+        with torch.autocast(wave.device.type, torch.bfloat16):
+            for layer in self.layers:
+                maps.append(nn.functional.leaky_relu(layer(maps[-1]), 0.1))
+            return self.last(maps[-1]).float(), maps[1:]
+
+
+def _off(judged: Sequence[tuple[Tensor, list[Tensor]]], wanted: float) -> Tensor:
+    """Return how far the critics' scores are from `wanted`, squared."""
+    return torch.stack([(scores - wanted).square().mean() for scores, _ in judged]).sum()
+
+
+def _behind_the_code(codec: EmbeddedCodec) -> nn.ModuleList:
+    """Freeze what makes the codes; return the rest. In a list, modules have numbers for names, so Muon takes the matrices of
+    from_code and wave_head, too."""
+    for module in (codec.patch, codec.encoder, codec.to_code):
+        module.requires_grad_(False)
+    behind = (codec.from_code, codec.decoder, codec.upsample, codec.refine, codec.pitch_head, codec.wave_head)
+    return nn.ModuleList(behind)
+
+
+def _held_out(codec: EmbeddedCodec, corpus: Path, seed: int, device: str) -> Callable[[], dict[str, float]]:
+    held_out = Crops(corpus, "held_out_sentences", seed)
+
     @torch.inference_mode()
     def evaluate() -> dict[str, float]:
         wave = held_out.batch(0, *CROPS["held out"]).to(device)
         made, off = _round_trip(codec, wave, generator(seed + 3, 0))
         return {"mel": mel_distance(made, wave).item(), "pitch": off.item()}
 
-    run("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate)
+    return evaluate
 
 
 def _round_trip(codec: EmbeddedCodec, wave: Tensor, coins: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -144,9 +224,13 @@ def mel_distance(made: Tensor, wave: Tensor) -> Tensor:
 def spectral_loss(made: Tensor, wave: Tensor) -> Tensor:
     """Return log-mel L1 plus, over three resolutions, spectral convergence and log-magnitude L1 (Yamamoto et al., 2020)."""
     total = 5.0 * mel_distance(made, wave)
-    for n_fft, hop in RESOLUTIONS:
-        window = torch.hann_window(n_fft, device=wave.device)
-        spectra = (torch.stft(x, n_fft, hop, window=window, return_complex=True) for x in (made, wave))
-        a, b = ((s.real.square() + s.imag.square() + 1e-6).sqrt() for s in spectra)
+    for resolution in RESOLUTIONS:
+        a, b = (magnitudes(x, *resolution) for x in (made, wave))
         total = total + ((a - b).norm() / b.norm() + (a.log() - b.log()).abs().mean()) / len(RESOLUTIONS)
     return total
+
+
+def magnitudes(wave: Tensor, n_fft: int, hop: int) -> Tensor:
+    """Return the magnitudes of the spectra of waves `[B, N]`, `[B, n_fft / 2 + 1, frames]`, above zero."""
+    spectra = torch.stft(wave, n_fft, hop, window=torch.hann_window(n_fft, device=wave.device), return_complex=True)
+    return (spectra.real.square() + spectra.imag.square() + 1e-6).sqrt()

@@ -15,6 +15,7 @@ from pcg.audio import load_audio, normalise_loudness, trim
 from pcg.codec.codec import Codec
 from pcg.decode.speculative import Request, decode_on_host
 from pcg.errors import InputError, PCGError
+from pcg.files import write_json
 from pcg.models.hub import weights_digest
 from pcg.models.llama import DecodingLlama
 from pcg.sampling import Plain
@@ -101,6 +102,7 @@ def encode_corpus(folder: Path, corpus: Path, split: str, codec: Codec, count: i
     chosen = shards(corpus, split)[:count]
     if not chosen:
         raise InputError("work", str(corpus.parent), "a folder whose corpus/ was made by `pcg train corpus`")
+    write_json(folder / MANIFEST, {"shards": len(chosen), "codes": codec.codebook_size})
     for number, shard in enumerate(chosen):
         path = folder / f"{shard.stem}-{shard.parent.name}.npy"
         if not is_whole(path):
@@ -112,10 +114,10 @@ def read_manifest(tokens: Path) -> dict[str, int | str]:
     """Read what the shards in `tokens` were made from; raise InputError unless they are all there."""
     try:
         made_from = json.loads((tokens / MANIFEST).read_text(encoding="utf-8"))
-        count = -(-int(made_from["recordings"]) // SHARD)
+        count = int(made_from["shards"]) if "shards" in made_from else -(-int(made_from["recordings"]) // SHARD)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError("tokens", str(tokens), "a folder that `pcg train tokens` wrote") from error
-    if lacking := sum(not is_whole(tokens / f"{number:05d}.npy") for number in range(count)):
+        raise InputError("tokens", str(tokens), "what `pcg train tokens` wrote, or a voice's tokens/train") from error
+    if lacking := max(0, count - len(list(tokens.glob("[0-9]*.json")))):
         raise InputError("tokens", str(tokens), f"whole, and lacks {lacking} of {count} shards: let `pcg train tokens` go on")
     return made_from
 

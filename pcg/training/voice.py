@@ -29,7 +29,7 @@ from pcg.settings import bounds
 from pcg.synthesis.voice import load_voice
 from pcg.text.prompt import PhonemeReader, Reference
 from pcg.training import loop
-from pcg.training.codec import train_sound, train_tokens
+from pcg.training.codec import train_against_critics, train_sound, train_tokens
 from pcg.training.corpus import HELD_OUT, SAMPLE_RATE, SPEAKERS, Speaker, corpus_hours, make_corpus, speak
 from pcg.training.draft import FEATURE, DraftRecipe, Material, draw_pairs, train_draft
 from pcg.training.feature_draft import FeatureModel, read_feature_model, unrolled_divergence
@@ -40,7 +40,7 @@ from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 TRIALS = 16
 REFERENCE_TEXT = "The old boat moved slowly along the river."
-STEPS = {"codec_token_steps", "codec_sound_steps", "target_steps", "target_decay_share", "draft_steps"}
+STEPS = {"codec_token_steps", "codec_sound_steps", "codec_critic_steps", "target_steps", "target_decay_share", "draft_steps"}
 """Choices in which a run may differ from the one that it resumes."""
 MOST_CODES = 65_536
 
@@ -56,6 +56,7 @@ class VoiceRecipe(Recipe):
     codec: CodecConfig = CodecConfig(levels=(8, 8, 8, 8, 4))
     codec_token_steps: Count = 2200
     codec_sound_steps: Count = 8400
+    codec_critic_steps: Count = 2400
     target: Shape = Shape(layers=24)
     target_steps: Count = 6000
     target_budget: Annotated[Count, Field(description="Positions in a step of the target.")] = 8192
@@ -116,6 +117,7 @@ class VoiceTraining:
         recipe, where = self.recipe, (self.seed, self.device)
         codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *where)
         train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *where)
+        train_against_critics(self.work, self.corpus, codec, recipe.codec_critic_steps, *where)
 
     def run_target(self) -> None:
         """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set."""
@@ -230,7 +232,7 @@ class VoiceTraining:
 
     @cached_property
     def reader(self) -> PhonemeReader:
-        shards = sorted((self.work / "tokens" / "train").glob("*.json"))
+        shards = sorted((self.work / "tokens" / "train").glob("[0-9]*.json"))
         return make_reader(self.work / "reader.json", shards, self.recipe.symbol_uses)
 
     @cached_property
@@ -248,7 +250,7 @@ class VoiceTraining:
 
     def codec(self) -> EmbeddedCodec:
         """Load the codec as far as it is trained."""
-        return self._load(EmbeddedCodec(self.recipe.codec), "codec", "codec_sound", "codec_tokens").eval()
+        return self._load(EmbeddedCodec(self.recipe.codec), "codec", "codec_critics", "codec_sound", "codec_tokens").eval()
 
     def target(self) -> LlamaForCausalLM:
         """Load the target as far as it is trained, averaged with the run's first: the loss is lower than of either."""

@@ -23,7 +23,7 @@ def tokens(tmp_path, tiny_voice_folder):
     texts = ("hello", "yes", "the quick brown fox", "is this one sentence?")
     spoken = [Utterance("a", texts[i % 4], rng.integers(0, 64, 15 + i % 20, np.uint16)) for i in range(40)]
     write_shard(folder / "00000.npy", spoken)
-    (folder / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40}))
+    (folder / MANIFEST).write_text(json.dumps({"codes": 64, "shards": 1}))
     return folder
 
 
@@ -64,7 +64,7 @@ def test_the_command_trains_a_draft_that_the_voice_speaks_with(command, tokens, 
     assert [json.loads(row)["step"] for row in log] == [2, 3]
     manifest = tokens / MANIFEST
     assert main([*command, "--plan", "0,1"]) == 2
-    manifest.write_text(json.dumps({"codes": 64, "recordings": 40, "codec": "another"}))
+    manifest.write_text(json.dumps({"codes": 64, "shards": 1, "codec": "another"}))
     assert main([*command, "--plan", "0,2"]) == 2
     assert capsys.readouterr().err.count("begun with the same options") == 2
 
@@ -87,10 +87,10 @@ def llasa_tokens(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"), [({"codes": 65_536}, "of 64 codes"), ({"recordings": 600}, "lacks 1 of 2 shards")]
+    ("manifest", "said"), [({"codes": 65_536}, "of 64 codes"), ({"shards": 2}, "lacks 1 of 2 shards")]
 )
 def test_tokens_that_do_not_fit_or_are_not_whole_are_refused(command, tokens, capsys, manifest, said):
-    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "recordings": 40} | manifest))
+    (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "shards": 1} | manifest))
     assert main(command) == 2
     assert said in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import load_voice
 from pcg.training.corpus import Speaker
 from pcg.training.models import Shape
+from pcg.training.samples import read_manifest
 from pcg.training.shards import spoken_utterance, write_shard
 from pcg.training.voice import VoiceRecipe, train
 
@@ -28,6 +29,7 @@ TINY = VoiceRecipe(
     ),
     codec_token_steps=2,
     codec_sound_steps=3,
+    codec_critic_steps=2,
     target=Shape(4, 16, 2, 24),
     target_steps=2,
     draft_rank=4,
@@ -47,6 +49,7 @@ TEXTS = ["the old boat moved slowly along the river.", "good morning, and thank 
 def work(tmp_path, monkeypatch):
     """A corpus of tones, and batches of few samples."""
     monkeypatch.setattr("pcg.training.codec.CROPS", defaultdict(lambda: (2, 6400)))
+    monkeypatch.setattr("pcg.training.codec.HEAD_START", 1)
     tones = [0.1 * np.sin(np.arange(16_000 + 800 * (i % 5)) * (0.05 + 0.01 * i)) for i in range(24)]
     for split in ("train", "held_out_sentences", "held_out_words"):
         spoken = [spoken_utterance("heart", TEXTS[i % 3], tone) for i, tone in enumerate(tones)]
@@ -62,7 +65,8 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     for stage in ("codec", "target", "draft", "publish"):
         train(stage, work, None, out, "cpu", 0, 1, longer)
     steps = {p.stem: [json.loads(line)["step"] for line in p.read_text().splitlines()] for p in work.glob("*.jsonl")}
-    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "target": [2, 3], "draft": [2, 3]}
+    assert steps == {"codec_tokens": [2], "codec_sound": [3, 6], "codec_critics": [2], "target": [2, 3], "draft": [2, 3]}
+    assert read_manifest(work / "tokens" / "train") == {"shards": 1, "codes": 16}
     heard = json.loads((work / "target.jsonl").read_text().splitlines()[-1])
     assert heard["held_out_sentences_loss"] > 0
     assert 0 <= heard["held_out_words_overlap_1"] <= 1
