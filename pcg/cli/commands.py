@@ -67,6 +67,7 @@ TRAIN = {
     "prose": (Path, None, "a text file of English prose, one sentence a line (stage corpus)"),
     "out": (Path, None, "where the result goes [default: assets/voice, assets/recogniser or assets/detectors, by stage]"),
     "recipe": (Path, None, "FILE.yaml with the choices that differ from the defaults"),
+    "minutes": (float, None, "of the voice's training in all, each stage its share, in place of the recipe's steps"),
     "device": (str, "cpu", "cpu or cuda"),
     "seed": (int, 0, ""),
     "processes": (int, 2, "synthesizers side by side (stage corpus)"),
@@ -399,7 +400,7 @@ def train(options: SimpleNamespace, stage: Annotated[str, typer.Argument(help=",
 
         if recipe is not None and out is None and stage in ("publish", "all"):
             raise InputError("out", None, "a folder for the voice of this recipe")
-        run = options.device, seed, options.processes, VoiceRecipe.read(recipe)
+        run = options.device, seed, options.processes, VoiceRecipe.read(recipe, minutes=options.minutes)
         train_voice(stage, options.work, options.prose, out or Path("assets/voice"), *run)
 
 

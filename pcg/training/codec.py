@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.optim import AdamW
 
 from pcg.codec.embedded import CodecConfig, EmbeddedCodec, hertz, log_mel, phases, pulses
-from pcg.training.loop import generator, make_optimizers, run, update
+from pcg.training.loop import Steps, generator, make_optimizers, run, update
 from pcg.training.shards import read_corpus
 
 LOWEST, HIGHEST = 60.0, 350.0
@@ -73,7 +73,7 @@ class Crops:
         return batch
 
 
-def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int, seed: int, device: str) -> EmbeddedCodec:
+def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: Steps, seed: int, device: str) -> EmbeddedCodec:
     """Train encoder, FSQ and decoder by the L1 distance of log-mels; return the codec, whose tokens no longer change."""
     torch.manual_seed(seed)
     codec = EmbeddedCodec(config).to(device)
@@ -101,7 +101,7 @@ def train_tokens(directory: Path, corpus: Path, config: CodecConfig, steps: int,
     return codec
 
 
-def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
+def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: Steps, seed: int, device: str) -> None:
     """Train all that is behind the code, with a frozen encoder, by mel and multi-resolution STFT losses."""
     decoder = _behind_the_code(codec)
     torch.manual_seed(seed)
@@ -118,7 +118,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int,
     run("codec_sound", directory, steps, {"codec": codec}, optimizers, step, evaluate)
 
 
-def train_against_critics(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: int, seed: int, device: str) -> None:
+def train_against_critics(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: Steps, seed: int, device: str) -> None:
     """Train on what `train_sound` trained, now also to deceive critics and to look like recordings to their layers.
 
     Filters that were learned by distances alone are the mean of all that a code may stand for, and sound muffled.

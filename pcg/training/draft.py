@@ -30,7 +30,7 @@ from pcg.synthesis.voice import EMBEDDED, load_voice
 from pcg.text import llasa, neutts
 from pcg.text.prompt import PromptReader
 from pcg.training.feature_draft import FeatureModel, unrolled_divergence
-from pcg.training.loop import agrees, learn, make_optimizers, run, with_fast_gradients
+from pcg.training.loop import Steps, agrees, learn, make_optimizers, run, with_fast_gradients
 from pcg.training.models import read_target, speech_states, write_model
 from pcg.training.samples import own_samples, read_manifest, read_tokens
 from pcg.training.tokens import Batch, TokenBatches, TokenizedUtterance, by_voice, lay_out, used_codes
@@ -162,9 +162,11 @@ def train_draft(
     material: Material,
     recipe: DraftRecipe,
     device: str,
+    steps: Steps | None = None,
 ) -> dict[str, float]:
     """Train `draft` in place: one of layers by the cross-entropy of the corpus, a feature draft by its divergence from the
-    target, mostly on the target's own samples. These, the log and the checkpoint lie in `directory`.
+    target, mostly on the target's own samples. These, the log and the checkpoint lie in `directory`. steps: in place of the
+    recipe's.
 
     Returns:
         The figures of the last trial.
@@ -202,7 +204,7 @@ def train_draft(
     figures = run(
         "draft",
         directory,
-        recipe.steps,
+        steps or recipe.steps,
         {"draft": draft},
         optimizers,
         step,

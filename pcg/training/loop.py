@@ -5,6 +5,8 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -55,6 +57,8 @@ def load_checkpoint(
         raise AssetError(f"The checkpoint {path} is {how} ({first_line(error)}).") from error
 
 
+Steps = int | timedelta
+"""How many, or a time: as many as fit into it, over all runs, with the checks between them."""
 ROWS_BETWEEN = 5
 """Rows of a log from one evaluation to the next."""
 
@@ -75,7 +79,7 @@ def agrees(note: Path, asked: Mapping[str, object]) -> bool:
 def run(
     name: str,
     directory: Path,
-    steps: int,
+    steps: Steps,
     modules: Mapping[str, nn.Module],
     optimizers: Mapping[str, Optimizer],
     step: Callable[[int], dict[str, float]],
@@ -101,20 +105,27 @@ def run(
     groups = [group for optimizer in optimizers.values() for group in optimizer.param_groups]
     sums: dict[str, float] = defaultdict(float)
     held_out: dict[str, float] = {}
-    begun = time.monotonic()
-    for index in range(done, steps):
-        factor = learning_rate_factor(index, steps, warmup, decay_share)
+    begun = time.monotonic() - seconds
+
+    def share(number: int) -> float:
+        return (time.monotonic() - begun) / steps.total_seconds() if isinstance(steps, timedelta) else number / steps
+
+    finished = share(done) >= 1
+    for index in count(done):
+        if finished:
+            break
+        factor = learning_rate_factor(index, share(index), warmup, decay_share)
         for group, lr in zip(groups, rates, strict=True):
             group["lr"] = lr * factor
         for key, value in step(index).items():
             sums[key] += value
         number = index + 1
-        if number % every and number < steps:
+        finished = share(number) >= 1
+        if number % every and not finished:
             continue
-        count = min(number - done, index % every + 1)
-        elapsed = seconds + time.monotonic() - begun
-        row = {"step": number, "seconds": round(elapsed, 1)} | {k: round(v / count, 5) for k, v in sums.items()}
-        if number % (ROWS_BETWEEN * every) == 0 or number == steps:
+        summed, elapsed = min(number - done, index % every + 1), time.monotonic() - begun
+        row = {"step": number, "seconds": round(elapsed, 1)} | {k: round(v / summed, 5) for k, v in sums.items()}
+        if number % (ROWS_BETWEEN * every) == 0 or finished:
             held_out = {figure: round(value, 5) for figure, value in evaluate().items()}
             row |= {f"held_out_{figure}": value for figure, value in held_out.items()}
         sums.clear()
@@ -126,9 +137,9 @@ def run(
     return held_out
 
 
-def learning_rate_factor(index: int, steps: int, warmup: int, decay_share: float) -> float:
-    """Linear warm-up, constant, then linear to zero over the last `decay_share` of the steps."""
-    return min(1.0, (index + 1) / warmup, max(0.0, (steps - index) / max(1.0, decay_share * steps)))
+def learning_rate_factor(index: int, share: float, warmup: int, decay_share: float) -> float:
+    """Linear warm-up over the first steps, constant, then linear to zero over the last `decay_share`; `share`: that is done."""
+    return min(1.0, (index + 1) / warmup, max(0.0, (1 - share) / decay_share))
 
 
 # Parts that map from or to something outside the network; "encoder" and "decoder" are none of them.

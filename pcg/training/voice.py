@@ -6,6 +6,7 @@ gradient reaches the target through the layers that the draft reads (multi-token
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -40,7 +41,9 @@ from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 TRIALS = 16
 REFERENCE_TEXT = "The old boat moved slowly along the river."
-STEPS = {"codec_token_steps", "codec_sound_steps", "codec_critic_steps", "target_steps", "target_decay_share", "draft_steps"}
+SHARES = {"codec_token": 0.1, "codec_sound": 0.2, "codec_critic": 0.2, "target": 0.4, "draft": 0.1}
+"""Of the minutes, where a recipe has them."""
+STEPS = {*(f"{name}_steps" for name in SHARES), "target_decay_share", "minutes"}
 """Choices in which a run may differ from the one that it resumes."""
 MOST_CODES = 65_536
 
@@ -66,6 +69,10 @@ class VoiceRecipe(Recipe):
     draft_steps: Count = 2400
     samples: Count = 12288
     temperature: Annotated[float, Field(ge=bounds("temperature").low, le=bounds("temperature").high)] = 0.8
+    minutes: float | None = Field(None, gt=0, description="Of training in all, each stage its share, in place of the steps.")
+
+    def steps(self, stage: str) -> loop.Steps:
+        return timedelta(minutes=self.minutes * SHARES[stage]) if self.minutes else getattr(self, f"{stage}_steps")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -115,9 +122,9 @@ class VoiceTraining:
 
     def run_codec(self) -> None:
         recipe, where = self.recipe, (self.seed, self.device)
-        codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.codec_token_steps, *where)
-        train_sound(self.work, self.corpus, codec, recipe.codec_sound_steps, *where)
-        train_against_critics(self.work, self.corpus, codec, recipe.codec_critic_steps, *where)
+        codec = train_tokens(self.work, self.corpus, recipe.codec, recipe.steps("codec_token"), *where)
+        train_sound(self.work, self.corpus, codec, recipe.steps("codec_sound"), *where)
+        train_against_critics(self.work, self.corpus, codec, recipe.steps("codec_critic"), *where)
 
     def run_target(self) -> None:
         """Train target and draft together; log loss, top-1 and overlaps, and those of each held-out set."""
@@ -158,7 +165,7 @@ class VoiceTraining:
             return figures
 
         modules, pace = {"target": target, "draft": draft}, {"decay_share": recipe.target_decay_share, "every": 50}
-        loop.run("target", self.work, recipe.target_steps, modules, optimizers, step, evaluate, **pace)
+        loop.run("target", self.work, recipe.steps("target"), modules, optimizers, step, evaluate, **pace)
 
     def run_draft(self) -> None:
         """Train the draft alone, on what the target says itself at the temperature in use."""
@@ -167,14 +174,13 @@ class VoiceTraining:
         learning = DraftRecipe(
             plan=FEATURE,
             rank=recipe.draft_rank,
-            steps=recipe.draft_steps,
             samples=recipe.samples,
             temperature=recipe.temperature,
             longest=2 * max(len(u.codes) for u in corpus),  # two utterances of the longest kind fit into a row
             seed=self.seed,
         )
         material = Material(corpus, pairs, self.reader, self.vocabulary)
-        train_draft(self.work, self.draft(target), target, material, learning, self.device)
+        train_draft(self.work, self.draft(target), target, material, learning, self.device, recipe.steps("draft"))
 
     def run_publish(self, out: Path) -> None:
         """Write the voice, its map and its card."""
@@ -216,7 +222,7 @@ class VoiceTraining:
         target = load_llama(published / "target", voice.vocabulary)
         draft = read_feature_model(published / "draft", target, voice.vocabulary)
         for name, steps in (("codec_tokens", recipe.codec_token_steps), ("codec_sound", recipe.codec_sound_steps)):
-            loop.save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, steps, 0.0)
+            loop.save_checkpoint(self._saved(name), {"codec": voice.codec}, {}, steps, 60.0 * (recipe.minutes or 0))
         loop.save_checkpoint(self.begun, {"target": target, "draft": draft}, {}, 0, 0.0)
         write_json(self.work / "reader.json", {"symbols": voice.reader.symbols, "durations": voice.reader.durations})
         print(f"unpacked {published} into {self.work}", flush=True)

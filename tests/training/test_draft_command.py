@@ -86,9 +86,7 @@ def llasa_tokens(tmp_path):
     return tmp_path / "tokens"
 
 
-@pytest.mark.parametrize(
-    ("manifest", "said"), [({"codes": 65_536}, "of 64 codes"), ({"shards": 2}, "lacks 1 of 2 shards")]
-)
+@pytest.mark.parametrize(("manifest", "said"), [({"codes": 65_536}, "of 64 codes"), ({"shards": 2}, "lacks 1 of 2 shards")])
 def test_tokens_that_do_not_fit_or_are_not_whole_are_refused(command, tokens, capsys, manifest, said):
     (tokens / MANIFEST).write_text(json.dumps({"codes": 64, "shards": 1} | manifest))
     assert main(command) == 2

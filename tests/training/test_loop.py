@@ -1,5 +1,7 @@
 """A killed run that resumes ends where an unbroken one does."""
 
+from datetime import timedelta
+
 import pytest
 import torch
 from tiny_target import read_log
@@ -40,8 +42,20 @@ def test_resuming_after_a_kill_gives_the_same_weights(tmp_path):
     assert [row["step"] for row in read_log(tmp_path / "broken" / "toy.jsonl")] == [4, 8, 12]
 
 
+def test_a_run_by_the_clock_ends_in_time_and_resumes(tmp_path):
+    ends = []
+    for seconds in (0.4, 0.4, 0.8):
+        train(tmp_path, total=timedelta(seconds=seconds))
+        ends.append(read_log(tmp_path / "toy.jsonl")[-1])
+    first, again, last = ends
+    assert again == first  # no time was left
+    assert 0.4 <= first["seconds"] < 1.4
+    assert 0.8 <= last["seconds"] < 1.8
+    assert last["step"] > first["step"]
+
+
 def test_the_schedule_rises_stays_and_falls_to_zero():
-    factors = [learning_rate_factor(i, 100, 10, 0.4) for i in range(101)]
+    factors = [learning_rate_factor(i, i / 100, 10, 0.4) for i in range(101)]
     assert factors[0] == 0.1
     assert factors[20] == factors[59] == 1.0
     assert 0 < factors[90] < 0.5

@@ -84,6 +84,13 @@ def test_the_recipe_ends_in_a_voice_that_speaks(work, tmp_path):
     _goes_on_from_a_published_voice(work, tmp_path / "unpacked", out, longer)
 
 
+def test_by_the_clock_each_stage_takes_its_share(work, tmp_path):
+    train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, changed(minutes=0.05))
+    ends = {log.stem: json.loads(log.read_text().splitlines()[-1])["seconds"] for log in work.glob("codec_*.jsonl")}
+    assert 0.3 <= ends["codec_tokens"] < 1.2
+    assert 0.6 <= min(ends["codec_sound"], ends["codec_critics"])
+
+
 def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
     """The encoder and the language models stay; only what is trained further changes."""
     shutil.copytree(work / "corpus", unpacked / "corpus")
