@@ -88,7 +88,7 @@ def test_by_the_clock_each_stage_takes_its_share(work, tmp_path):
     train("codec", work, None, tmp_path / "voice", "cpu", 0, 1, changed(minutes=0.05))
     ends = {log.stem: json.loads(log.read_text().splitlines()[-1])["seconds"] for log in work.glob("codec_*.jsonl")}
     assert 0.3 <= ends["codec_tokens"] < 1.2
-    assert 0.6 <= min(ends["codec_sound"], ends["codec_critics"])
+    assert min(ends["codec_sound"], ends["codec_critics"]) >= 0.6
 
 
 def _goes_on_from_a_published_voice(work, unpacked, published, recipe):
