@@ -174,6 +174,8 @@ def coarse(groups: Groups, residual: Literal["dense", "thinning"] = "dense") -> 
     residual. Not exact: the token within an accepted group follows p, and so everything after it. With singleton groups and the
     dense residual this is `exact`, coin for coin.
     """
+    if residual not in ("dense", "thinning"):
+        raise InputError("residual", residual, "dense or thinning")
     return partial(coarse_sampling, groups=groups, residual=residual)
 
 

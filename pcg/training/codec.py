@@ -49,7 +49,7 @@ RESOLUTIONS = ((512, 128), (1024, 256), (256, 64))
 CROPS = {"tokens": (16, 40_960), "sound": (12, 24_320), "critics": (9, 20_480), "held out": (48, 40_960)}
 """Crops in a batch of each stage, and the samples of one."""
 HEAD_START = 100
-"""Steps that critics learn before anybody heeds them."""
+"""Steps that critics learn before the codec learns from them."""
 DECEIVED_WEIGHT, APART_WEIGHT = 0.3, 0.6
 
 
@@ -119,7 +119,7 @@ def train_sound(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: Step
 
 
 def train_against_critics(directory: Path, corpus: Path, codec: EmbeddedCodec, steps: Steps, seed: int, device: str) -> None:
-    """Train on what `train_sound` trained, now also to deceive critics and to look like recordings to their layers.
+    """Go on with what `train_sound` trained: its losses, and that critics take the sound, in score and layers, for a recording.
 
     Filters that were learned by distances alone are the mean of all that a code may stand for, and sound muffled.
     """
@@ -167,7 +167,7 @@ class Critic(nn.Module):
         self.layers, self.last = nn.ModuleList(map(weight_norm, layers)), weight_norm(nn.Conv2d(2 * width, 1, 3, padding=1))
 
     def forward(self, wave: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return the scores of the patches of waves `[B, N]`, 1 for a recording, and what each layer says."""
+        """Return the scores of the patches of waves `[B, N]`, 1 for a recording, and the output of each layer."""
         maps = [0.5 * magnitudes(wave, *self._resolution).log().mT[:, None]]
         with torch.autocast(wave.device.type, torch.bfloat16):
             for layer in self.layers:

@@ -77,6 +77,11 @@ def test_exhausted_thinning_draws_densely(groups, laws, coins):
         assert replace(thinned, trials=0) == coarse(groups, "dense")(torch.tensor([0, 2]), p, q, flip)
 
 
+def test_an_unknown_residual_is_refused(groups):
+    with pytest.raises(InputError, match="dense or thinning"):
+        coarse(groups, "sparse")
+
+
 def test_groups_of_another_vocabulary_are_refused(random_laws, play):
     with pytest.raises(InputError, match="made for 9 tokens"):
         play(coarse(Groups.singletons(9)), *random_laws(8, 2, seed=0), rounds=1)
