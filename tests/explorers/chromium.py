@@ -48,7 +48,7 @@ SKIPPED = f"""() => {CONTROLS}
 def watch(page: Page, address: str, complaints: list[str]) -> None:
     """Write down what goes wrong on the page from now on: its errors, and whatever it asks of another address."""
     own = (address, "blob:", "data:")
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda m: complaints.append(f"{m.text} {m.location['url']}") if m.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(own) else complaints.append(request.url))
 
