@@ -33,8 +33,11 @@ from pcg.synthesis.synthesizer import Synthesizer
 from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, LOSSY, OWN = "shipped", "lossy", "own"
-FOLDERS = {SHIPPED: ASSETS / "results", LOSSY: ASSETS / "lossy", OWN: Path("runs") / "results"}
-SOURCES = {SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", OWN: "run on this server"}
+SOURCES = {
+    SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", "lossy_pcg": "those with the PCG paper's draft",
+    OWN: "run on this server",
+}  # fmt: skip
+FOLDERS = {name: ASSETS / name for name in SOURCES} | {SHIPPED: ASSETS / "results", OWN: Path("runs") / "results"}
 SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}
 SHIPPED_JUDGES = "whisper,embedded"
 # The tables of the page, in its order; all others are in the report.
@@ -80,7 +83,7 @@ def verdict_html(results: Mapping | None, source: str, same_voice: bool) -> str:
     made = "; ".join(f"{name}: {' and '.join(values)}" for name, values in known.items() if values)
     origin = f"{counted(results['records'], 'unit')} {SOURCES[source]}, up to {counted(most, 'utterance')} a setting. {made}."
     other = "" if same_voice else OTHER_VOICE
-    won = [] if source == LOSSY else winner_lines(measured(results))  # which has rules that the sentences do not know
+    won = [] if LOSSY in source else winner_lines(measured(results))  # which has rules that the sentences do not know
     lines = "".join(f"<li>{escape(line)}</li>" for line in won)
     note = f"{escape(origin)}{other} Brackets: 95 % intervals. All tables: python -m pcg report FOLDER."
     return f'<ol class="results-verdict">{lines}</ol><p class="results-note">{note}</p>'
@@ -177,7 +180,7 @@ def create_results(
     gr.on(
         [page.load, source.input], experiments, source, places, trigger_mode="always_last", show_progress="hidden",
         concurrency_limit=1, api_name="experiments",
-        api_description="The results of a source, shipped, lossy or own: a record with every table; then HTML and figures.",
+        api_description="The results of a source (shipped, lossy, own ...): a record with every table; then HTML and figures.",
     )  # fmt: skip
     outputs = [*places, source, status]
     running = start.click(run_experiments, [names, size], outputs, api_visibility="private", **queued_beside(status))
