@@ -100,6 +100,7 @@ def test_without_the_wanted_model_the_page_stays_up_and_says_why(
     monkeypatch.setattr(app, "_launch", lambda *_: None)
     monkeypatch.setattr(app.signal, "signal", lambda *_: None)
     monkeypatch.setattr(app, "OPENING_SECONDS", 0)
+    monkeypatch.setenv(app.FILES, "")  # `main` sets it: pages of later tests would keep their files where others sweep
     assert app.main(options) == 0
     (told,) = capsys.readouterr().err.strip().splitlines()
     assert options[1] in told
