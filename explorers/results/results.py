@@ -144,6 +144,7 @@ def create_results(
         with gr.Accordion(name, visible=False, **look) as card:
             figure = gr.Plot(show_label=False, elem_id=f"results-figure-{name}") if name in CAPTIONS else None
             cards[name] = card, figure, gr.HTML("", apply_default_css=False, elem_id=f"results-table-{name}")
+        card.expand(js="() => setTimeout(() => dispatchEvent(new Event('resize')), 100)")  # a figure drawn while hidden
     with gr.Accordion("Run experiments on this server", open=False, elem_classes="lab-card"):
         choices = [(experiment.title, name) for name, experiment in EXPERIMENTS.items()]
         names = gr.CheckboxGroup(choices, value=["main"], label="Experiments", elem_id="results-names")

@@ -144,6 +144,8 @@ def test_a_person_reads_the_verdict_first_and_opens_the_tables(page: Page, compl
         if card.is_visible():
             card.locator("button").first.click()
             expect(card.locator("table")).to_be_visible()
+    drawn = "[...document.querySelectorAll('.js-plotly-plot')].map((e) => [e, e.querySelector('.main-svg')])"
+    page.wait_for_function(f"{drawn}.every(([e, svg]) => Math.abs(e.clientWidth - svg.clientWidth) < 9)")
     assert page.locator("#results-run").is_hidden()
     page.get_by_role("button", name="Run experiments on this server").click()
     expect(page.locator("#results-names")).to_contain_text(EXPERIMENTS["main"].title)
