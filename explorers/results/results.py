@@ -34,7 +34,7 @@ from pcg.synthesis.voice import BFLOAT16, FLOAT32
 
 SHIPPED, LOSSY, OWN = "shipped", "lossy", "own"
 SOURCES = {
-    SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", "lossy_pcg": "those with the PCG paper's draft",
+    SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", "lossy_pcg": "those with a weak draft, shipped",
     OWN: "run on this server",
 }  # fmt: skip
 FOLDERS = {name: ASSETS / name for name in SOURCES} | {SHIPPED: ASSETS / "results", OWN: Path("runs") / "results"}
