@@ -148,7 +148,8 @@ class Synthesizer:
             device=voice.target.device.type,
             show_progress=show_progress,
         )
-        self._coarse = lru_cache(maxsize=32)(self._coarse_rule)
+        # By thinning, whose cost hardly grows with the vocabulary; with singletons dense, which is SD.
+        self._coarse = lru_cache(32)(lambda theta, by: coarse(self.groups(theta, by), "thinning" if theta < 1 else "dense"))
         self._warming_up, self.preparing = RLock(), False
 
     @property
@@ -176,10 +177,6 @@ class Synthesizer:
         if settings.verification == "block":
             return block
         return tolerant(settings.beta) if settings.method == "ssd" else exact
-
-    def _coarse_rule(self, theta: float, similarity: str) -> Rule:
-        """Make PCG by thinning, whose cost hardly grows with the vocabulary; with singletons dense, which is SD."""
-        return coarse(self.groups(theta, similarity), "thinning" if theta < 1 else "dense")
 
     def speak(
         self,

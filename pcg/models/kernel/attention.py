@@ -16,10 +16,10 @@ from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
 from pcg.models.kernel import tiles
-from pcg.models.kernel.arithmetic import dot, round_pair, scratch, share
-from pcg.models.kernel.panels import HEAD_DIM, NEIGHBOURS, TILES, Values, addresses, call_variant, mix_values, score_keys
+from pcg.models.kernel.arithmetic import round_pair, scratch, share
+from pcg.models.kernel.panels import HEAD_DIM, NEIGHBOURS, SLOTS_AT_ONCE, TILES, addresses, call_variant, mix_values, score_keys
 from pcg.models.kernel.tiles import rows_at_once, shape_tiles
-from pcg.models.kernel.vectors import I32, I64, LINE, F, add_products, address, broadcast, load, loop
+from pcg.models.kernel.vectors import I32, I64, LINE, F, Values, add_products, address, broadcast, load, loop
 
 SLOTS = 16
 """A block of rounded keys."""
@@ -79,13 +79,13 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
                     grown[r * SUMS + u] = add_products(b, loaded, one, grown[r * SUMS + u])
             return grown
 
-        sums = loop(b, I64(WORDS), SUMS, rows * SUMS, floats, step)
+        sums = loop(b, I64(WORDS), SUMS, [ir.Constant(floats, None)] * (rows * SUMS), step)
         for r in range(rows):
             total = b.fadd(sums[r * SUMS], sums[r * SUMS + 1])
             b.store(total, address(b, scores, b.add(b.mul(stride, I64(r)), b.mul(j, I64(SLOTS)))), align=4)
         return []
 
-    loop(b, blocks, 1, 0, floats, block)
+    loop(b, blocks, 1, [], block)
 
 
 def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
@@ -104,7 +104,7 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, rows: int) -> None:
             spread = [broadcast(b, word, lanes) for word in shared]
             return [add_products(b, loaded[s % together], spread[s // together], sums[s]) for s in range(len(sums))]
 
-        sums = loop(b, pairs, 1, rows * together, floats, step)
+        sums = loop(b, pairs, 1, [ir.Constant(floats, None)] * (rows * together), step)
         for s, total in enumerate(sums):
             place = I64(s // together * HEAD_DIM + (begun + s % together) * lanes)
             b.store(total, address(b, y, place), align=4)
@@ -161,17 +161,12 @@ def _attend_floats(lanes, heads, projected, first, count, layer, row, start, key
         for h in range(heads):
             shared = h // (heads // kv_heads)
             at, place = ((layer * batch + row) * kv_heads + shared) * apart, h * HEAD_DIM
-            end = seen + some - 1
-            if end >= 4:
-                score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end)
-            else:
-                for n in range(some):
-                    for j in range(end):
-                        scores[n, j] = dot(projected[m + n, place : place + HEAD_DIM], keys[layer, row, shared, j])
+            end = -(-(seen + some - 1) // SLOTS_AT_ONCE) * SLOTS_AT_ONCE
+            score_keys(lanes, some, projected, m * stride + place, stride, keys, at, scores, scores.shape[1], end)
             for n in range(some):
                 share(scores[n, :end], seen + n)
-            y_at = m * mixed_stride + place
-            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, y_at, mixed_stride, end)
+            mixed[m : m + some, place : place + HEAD_DIM] = 0
+            mix_values(lanes, some, scores, scores.shape[1], values, at, mixed, m * mixed_stride + place, mixed_stride, end)
 
 
 def _attend_rounded(lanes, heads, projected, first, count, layer, row, start, keys, values, mixed):

@@ -27,9 +27,11 @@ from pcg.models.kernel.vectors import (
     BRAIN,
     I32,
     I64,
+    LINE,
     NOTHING,
     POINTER,
     F,
+    Values,
     add_products,
     address,
     broadcast,
@@ -37,6 +39,7 @@ from pcg.models.kernel.vectors import (
     loop,
     multiply_add,
     pair,
+    prefetch,
     sum_each,
 )
 
@@ -48,14 +51,15 @@ TOKENS_IN_REGISTERS = {16: 8, 8: 6}
 NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
-KEYS_AT_ONCE = 4
+SLOTS_AT_ONCE = 4
+"""Of keys and values, whose memory has room for so many more."""
+AHEAD = 8192
+"""Bytes from what is read to what is asked for: with few registers the CPU alone falls behind, as it computes for longer."""
 STORED = {types.float32: F, types.int16: BRAIN, types.int32: I32, types.uint32: I32}
 """How an element of an array of panels lies in memory, by the array's type."""
 
 TILES = (16, 0)
 """The one variant of what tiles do: their shape says how many rows they have."""
-
-Values = Sequence[ir.Value]
 
 
 @intrinsic
@@ -87,7 +91,7 @@ def multiply_panel(typing, lanes, tokens, panels, at, x, x_at, x_stride, y, y_at
 
 @intrinsic
 def score_keys(typing, lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count):
-    """`scores[m, j] = q[m] . keys[j]` for j < count and `tokens` rows m; count >= 4."""
+    """`scores[m, j] = q[m] . keys[j]` for j < count and `tokens` rows m; count % SLOTS_AT_ONCE == 0."""
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, q, q_at, q_stride, keys, at, scores, stride, count = args
@@ -102,7 +106,7 @@ def score_keys(typing, lanes, tokens, q, q_at, q_stride, keys, at, scores, strid
 
 @intrinsic
 def mix_values(typing, lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count):
-    """`y[m] = sum over j < count of shares[m, j] values[j]` for `tokens` rows m."""
+    """Add to `y[m]` the sum over j < count of `shares[m, j] values[j]` for `tokens` rows m; count as there."""
 
     def generate(context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         lanes, tokens, shares, stride, values, at, y, y_at, y_stride, count = args
@@ -168,12 +172,14 @@ def call_variant(
 def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.Type) -> None:
     """Multiply in an order that does not depend on the number of tokens, so that a row has the same bits in every batch."""
     weights, x, y, x_stride, y_stride, count = args
-    panel, inputs = VECTORS * lanes, 2 if kind == I32 else 1
+    panel, inputs, size = VECTORS * lanes, 2 if kind == I32 else 1, 2 if kind == BRAIN else 4
     number, add = (I32, add_products) if kind == I32 else (F, multiply_add)
     rows = [address(b, x, b.mul(x_stride, I64(m))) for m in range(tokens)]
 
     def step(i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         grown = list(sums)
+        for line in range(0, UNROLLED // inputs * panel * size if kind != I32 and tokens > 2 else 0, LINE):
+            prefetch(b, address(b, weights, b.add(b.mul(i, I64(panel)), I64((AHEAD + line) // size)), kind))
         for u in range(UNROLLED // inputs):
             place = b.add(i, I64(u))
             first = b.mul(place, I64(panel))
@@ -184,7 +190,8 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
                     grown[m * VECTORS + v] = add(b, loaded[v], one, grown[m * VECTORS + v])
         return grown
 
-    sums = loop(b, b.sdiv(count, I64(inputs)), UNROLLED // inputs, tokens * VECTORS, ir.VectorType(F, lanes), step)
+    zero = ir.Constant(ir.VectorType(F, lanes), None)
+    sums = loop(b, b.sdiv(count, I64(inputs)), UNROLLED // inputs, [zero] * (tokens * VECTORS), step)
     for m in range(tokens):
         for v in range(VECTORS):
             b.store(sums[m * VECTORS + v], address(b, y, b.add(b.mul(y_stride, I64(m)), I64(v * lanes))), align=4)
@@ -192,12 +199,10 @@ def _multiply(b: ir.IRBuilder, args: Values, lanes: int, tokens: int, kind: ir.T
 
 def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
     q, keys, scores, q_stride, stride, tokens, count = args
-    vector, parts, each = ir.VectorType(F, lanes), range(HEAD_DIM // lanes), range(KEYS_AT_ONCE)
-    last, fit = b.sub(count, I64(KEYS_AT_ONCE)), len(parts) * KEYS_AT_ONCE <= 2 * TOKENS_IN_REGISTERS[lanes]
+    vector, parts, each = ir.VectorType(F, lanes), range(HEAD_DIM // lanes), range(SLOTS_AT_ONCE)
+    fit = len(parts) * SLOTS_AT_ONCE <= 2 * TOKENS_IN_REGISTERS[lanes]
 
-    def step(i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        # The last keys are taken together with some before them, whose scores come out as they were.
-        j = b.select(b.icmp_signed("<", i, last), i, last)
+    def step(j: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         first = b.mul(j, I64(HEAD_DIM))
 
         def key(k: int, part: int) -> ir.Value:
@@ -217,9 +222,9 @@ def _score(b: ir.IRBuilder, args: Values, lanes: int, _: int) -> None:
             b.store(sum_each(b, totals), address(b, scores, b.add(b.mul(stride, m), j)), align=4)
             return []
 
-        return loop(b, tokens, 1, 0, vector, score)
+        return loop(b, tokens, 1, [], score)
 
-    loop(b, count, KEYS_AT_ONCE, 0, vector, step)
+    loop(b, count, SLOTS_AT_ONCE, [], step)
 
 
 def _mix(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
@@ -228,17 +233,26 @@ def _mix(b: ir.IRBuilder, args: Values, lanes: int, tokens: int) -> None:
     together = parts  # parts of a head whose sums fit into the registers at once
     while tokens * together > 3 * lanes // 2:
         together //= 2
-    for begun in range(0, parts, together):
 
-        def step(j: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
-            first = b.mul(j, I64(HEAD_DIM))
-            starts = [b.add(first, I64((begun + part) * lanes)) for part in range(together)]
-            loaded = [load(b, address(b, values, start), vector) for start in starts]
-            shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(m)), j)), F) for m in range(tokens)]
-            spread = [broadcast(b, share, lanes) for share in shared]
-            return [multiply_add(b, loaded[s % together], spread[s // together], sums[s]) for s in range(len(sums))]
+    def block(first: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        for begun in range(0, parts, together):
+            rows, columns = range(tokens), range(begun * lanes, (begun + together) * lanes, lanes)
+            mixed = [address(b, y, b.add(b.mul(y_stride, I64(m)), I64(column))) for m in rows for column in columns]
 
-        sums = loop(b, count, 1, tokens * together, vector, step)
-        for s, total in enumerate(sums):
-            place = b.add(b.mul(y_stride, I64(s // together)), I64((begun + s % together) * lanes))
-            b.store(total, address(b, y, place), align=4)
+            def step(i: ir.Value, sums: list[ir.Value], begun: int = begun) -> list[ir.Value]:
+                j = b.add(first, i)
+                slot = b.mul(j, I64(HEAD_DIM))
+                for number in range(0, HEAD_DIM if begun == 0 and together < parts else 0, LINE // 4):
+                    prefetch(b, address(b, values, b.add(slot, I64(AHEAD // 4 + number))))
+                starts = [b.add(slot, I64((begun + part) * lanes)) for part in range(together)]
+                loaded = [load(b, address(b, values, start), vector) for start in starts]
+                shared = [load(b, address(b, shares, b.add(b.mul(stride, I64(m)), j)), F) for m in range(tokens)]
+                spread = [broadcast(b, share, lanes) for share in shared]
+                return [multiply_add(b, loaded[s % together], spread[s // together], sums[s]) for s in range(len(sums))]
+
+            sums = loop(b, I64(SLOTS_AT_ONCE), 1, [load(b, each, vector) for each in mixed], step)
+            for total, each in zip(sums, mixed, strict=True):
+                b.store(total, each, align=4)
+        return []
+
+    loop(b, count, SLOTS_AT_ONCE, [], block)

@@ -8,8 +8,6 @@ A matrix of several tokens takes as long as that of one, while memory is what li
 The products of a sum are added up in another order than by AVX512-BF16, so last digits differ between the two.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -17,7 +15,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
-from pcg.models.kernel.vectors import I8, I32, I64, NOTHING, POINTER, address, call, loop
+from pcg.models.kernel.vectors import I8, I32, I64, NOTHING, POINTER, Values, address, call, loop
 
 TILE_ROWS = 16
 WORDS_ACROSS = 16
@@ -26,8 +24,6 @@ BYTES = 4
 """In a word."""
 SUMS, INPUTS, WEIGHTS = range(4), (4, 5), (6, 7)
 """Which of the eight tiles holds what."""
-
-Values = Sequence[ir.Value]
 
 
 def shape_tiles(kept, rows):
@@ -111,7 +107,7 @@ def multiply(b: ir.IRBuilder, args: Values, across: int) -> None:
             _multiply_add(b, SUMS[v], INPUTS[0], tile)
         return []
 
-    loop(b, b.sdiv(count, I64(2)), TILE_ROWS, 0, I32, step)
+    loop(b, b.sdiv(count, I64(2)), TILE_ROWS, [], step)
     for v in range(across):
         _store(b, SUMS[v], address(b, y, I64(v * WORDS_ACROSS), I32), y_stride)
 
@@ -132,7 +128,7 @@ def score(b: ir.IRBuilder, args: Values, across: int, _: int) -> None:
         _store(b, SUMS[0], address(b, scores, b.mul(j, I64(across)), I32), stride)
         return []
 
-    loop(b, blocks, 1, 0, I32, block)
+    loop(b, blocks, 1, [], block)
 
 
 def mix(b: ir.IRBuilder, args: Values, across: int, _: int) -> None:
@@ -150,7 +146,7 @@ def mix(b: ir.IRBuilder, args: Values, across: int, _: int) -> None:
             _multiply_add(b, part, INPUTS[0], tile)
         return []
 
-    loop(b, pairs, TILE_ROWS, 0, I32, step)
+    loop(b, pairs, TILE_ROWS, [], step)
     for part in SUMS:
         _store(b, part, address(b, y, I64(part * across), I32), width)
 

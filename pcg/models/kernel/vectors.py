@@ -26,6 +26,7 @@ PAIRS = ir.VectorType(_Brain(), 32)
 """Sixteen pairs of bfloat16."""
 LINE = 64
 """Bytes in a cache line."""
+Values = Sequence[ir.Value]
 
 
 def address(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.Type = F) -> ir.Value:
@@ -36,6 +37,11 @@ def address(b: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.Type =
 def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type) -> ir.Value:
     """Return a float or a vector of them, from where any float may lie."""
     return b.load(pointer, align=4, typ=kind)
+
+
+def prefetch(b: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Ask for a cache line that will be read, into the second cache."""
+    call(b, "llvm.prefetch.p0", NOTHING, pointer, I32(0), I32(2), I32(1))
 
 
 def pair(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, lanes: int) -> list[ir.Value]:
@@ -88,22 +94,17 @@ def sum_each(b: ir.IRBuilder, totals: Sequence[ir.Value]) -> ir.Value:
 
 
 def loop(
-    b: ir.IRBuilder,
-    count: ir.Value,
-    step: int,
-    carried: int,
-    vector: ir.Type,
-    body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
+    b: ir.IRBuilder, count: ir.Value, step: int, begun: Values, body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]]
 ) -> list[ir.Value]:
-    """`body` for 0, step, 2 step ... below `count` > 0, with `carried` sums from zero on; returns the sums."""
+    """`body` for 0, step, 2 step ... below `count` > 0, with sums that begin as `begun`; returns the sums."""
     before, inside, after = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
     b.branch(inside)
     b.position_at_end(inside)
     i = b.phi(I64)
-    sums = [b.phi(vector) for _ in range(carried)]
+    sums = [b.phi(each.type) for each in begun]
     grown = body(i, sums)
     following = b.add(i, I64(step))
-    for phi, first, then in zip([i, *sums], [I64(0), *[ir.Constant(vector, None)] * carried], [following, *grown], strict=True):
+    for phi, first, then in zip([i, *sums], [I64(0), *begun], [following, *grown], strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(then, b.block)
     b.cbranch(b.icmp_signed("<", following, count), inside, after)
