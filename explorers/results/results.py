@@ -35,7 +35,7 @@ from pcg.synthesis.voice import BFLOAT16, FLOAT32
 SHIPPED, LOSSY, OWN = "shipped", "lossy", "own"
 SOURCES = {
     SHIPPED: "shipped with this project", LOSSY: "every lossy rule, shipped", "lossy_pcg": "those with a weak draft, shipped",
-    OWN: "run on this server",
+    "lossy_ssd": "those with a weaker draft, shipped", OWN: "run on this server",
 }  # fmt: skip
 FOLDERS = {name: ASSETS / name for name in SOURCES} | {SHIPPED: ASSETS / "results", OWN: Path("runs") / "results"}
 SIZES = {"quick": "quick: few utterances, for a trial", "full": "full: for conclusions"}

@@ -26,7 +26,7 @@ LOADERS: dict[str, Callable[[Path], object]] = {
     "detectors": load_detectors,
     "example": read_example,
     "results": lambda folder: Store(folder).all(),
-    **dict.fromkeys(("lossy", "lossy_pcg", "draft_pcg", "draft_ssd"), lambda folder: Store(folder).all()),
+    **dict.fromkeys(("lossy", "lossy_pcg", "lossy_ssd", "draft_pcg", "draft_ssd"), lambda folder: Store(folder).all()),
     "traces": Traces.read,
     "evaluation": lambda folder: read_sentences(path=folder / "sentences.txt"),
 }
