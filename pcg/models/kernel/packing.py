@@ -148,8 +148,8 @@ def _is_brain(matrix: np.ndarray) -> bool:
 
 
 def in_large_pages(shape: tuple[int, ...], kind: np.dtype | type) -> np.ndarray:
-    """Zeros in memory that comes from the system anew, in pages of 2 MB where it has them. Memory of the process that is used
-    again keeps its small pages, and a stream of weights stops at the end of each."""
+    """Zeros in memory that comes from the system anew, 4 KB or more behind them too, in pages of 2 MB where it has them. Memory
+    of the process that is used again keeps its small pages, and a stream of weights stops at the end of each."""
     size = max(1, math.prod(shape) * np.dtype(kind).itemsize)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = mmap.mmap(-1, size + PAGE, **private)

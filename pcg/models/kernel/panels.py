@@ -52,7 +52,7 @@ NEIGHBOURS = 8
 """For so many tokens a key or value is loaded once."""
 UNROLLED = 4
 SLOTS_AT_ONCE = 4
-"""Of keys and values, whose memory has room for so many more."""
+"""Of keys and values; what the last four lack is read from what lies behind them (`in_large_pages`), with a share of zero."""
 AHEAD = 8192
 """Bytes from what is read to what is asked for: with few registers the CPU alone falls behind, as it computes for longer."""
 STORED = {types.float32: F, types.int16: BRAIN, types.int32: I32, types.uint32: I32}
