@@ -212,12 +212,8 @@ class Page(gr.Blocks):
 
 
 def checked(field: str, component: gr.blocks.Block, value: object) -> object:
-    """Return `value` if the component may send it.
-
-    Raises:
-        InputError: for any other value. Gradio lets some wrong values through, answers others with a traceback, and fetches
-            an address that is given in place of a file.
-    """
+    """Return `value` if the component may send it. Raises InputError for any other value. Gradio lets some wrong values
+    through, answers others with a traceback, and fetches an address that is given in place of a file."""
     if component.stateful:
         return value
     _check_content(field, value)
@@ -259,8 +255,7 @@ def can_offer_tools() -> bool:
 def offer_tools(page: gr.Blocks) -> None:
     """Name the tools of `page`, which is to be launched, after their endpoints; raise PCGError where the package is missing.
 
-    Gradio names a tool after its Python function, which for a handler is not descriptive.
-    """
+    Gradio names a tool after its Python function, which for a handler is not descriptive."""
     if not can_offer_tools():
         raise PCGError(MISSING)
     for endpoint in page.fns.values():

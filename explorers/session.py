@@ -38,8 +38,7 @@ class ShownTake:
 
     packed: the take without its sound (`pcg.take`); samples, sound: the length of its sound, and its WAV file, None where it is
     silent. reference: the visitor's own voice, if that spoke it. speed_up: tokens per second over AR of the same run. recorded:
-    whether it belongs to the shipped example. number: counts the takes of a page from 1.
-    """
+    whether it belongs to the shipped example. number: counts the takes of a page from 1."""
 
     packed: bytes = field(repr=False, compare=False)
     samples: int
@@ -87,8 +86,7 @@ class Session:
 
     cards: the newest take of each method; outdated: those with another task than the last request. history: the last REMEMBERED
     takes, the oldest first; held: the number of one that was taken in hand again, None while a card is in hand. heard: by the
-    judge, the words of each file.
-    """
+    judge, the words of each file."""
 
     cards: Mapping[str, ShownTake] = field(default_factory=dict)
     outdated: frozenset[str] = frozenset()
@@ -104,8 +102,7 @@ class Session:
     def with_take(self, shown: ShownTake) -> "Session":
         """Add a take on its method's card and to the history, where it replaces an equal one.
 
-        It is compared with AR's card if that has the same task and is not outdated.
-        """
+        It is compared with AR's card if that has the same task and is not outdated."""
         settings, ar = shown.take.settings, self.cards.get("ar")
         method, number = settings.method, self.history[-1].number + 1 if self.history else 1
         shown = replace(shown, number=number, speed_up=1.0 if method == "ar" else shown.speed_up)
@@ -144,8 +141,7 @@ class Turn:
     """Counts the runs on one visitor's page: a run that sees a higher number has been replaced, and stops.
 
     session: the takes of the current run so far, None before the first; the page gets them when the run ends. stopped: those of
-    the run that was stopped last.
-    """
+    the run that was stopped last."""
 
     def __init__(self) -> None:
         self.number = 0

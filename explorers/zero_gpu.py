@@ -25,8 +25,7 @@ def is_lent() -> bool:
 def on_gpu(function: Callable, seconds: Callable[..., int]) -> Callable:
     """Run `function`, which may be a generator, with a GPU for `seconds` of the same arguments.
 
-    It runs in a forked process: arguments and results are pickled, and only Gradio's exceptions come back.
-    """
+    It runs in a forked process: arguments and results are pickled, and only Gradio's exceptions come back."""
     if not is_lent():
         return function
 

@@ -14,11 +14,8 @@ Count = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class Recipe(BaseModel):
-    """Choices that a YAML file may set.
-
-    Raises:
-        InputError: from `of` and `read`; it names the first field that is unknown or outside its bounds.
-    """
+    """Choices that a YAML file may set. Raises InputError from `of` and `read`; it names the first field that is unknown or
+    outside its bounds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -366,15 +366,13 @@ FORMS = (
 
 
 def named_rule(name: str, neighbours: Callable[[], Neighbours]) -> Rule:
-    """Return the rule that a name of one of `FORMS` stands for; raise InputError for others.
-
-    Args:
-        neighbours: the lists of similar tokens, for the rules that look at them.
-    """
+    """Return the rule that a name of one of `FORMS` stands for; raise InputError for others. neighbours: the lists of similar
+    tokens, for the rules that look at them."""
     known: dict[str, tuple[Callable[..., Rule], tuple[type, ...]]] = {
         "sd": (lambda: exact, ()),
         "ssd": (tolerant, (float,)),
-        "pcg": (lambda theta: coarse(neighbours().groups_at(theta), "thinning"), (float,)),
+        # With singletons dense, which is SD.
+        "pcg": (lambda theta: coarse(neighbours().groups_at(theta), "thinning" if theta < 1 else "dense"), (float,)),
         "membership": (membership, (int,)),
         "relaxed": (membership, (int, float)),
         "typical": (typical, (float, float)),

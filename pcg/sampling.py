@@ -136,7 +136,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class RepetitionAware:
-    """RAS (VALL-E 2, arXiv 2406.05370, section 3.2.2), as probabilities, so that speculative decoding can be exact against it.
+    """RAS (VALL-E 2, arXiv 2406.05370), as probabilities, so that speculative decoding can be exact against it.
 
     VALL-E 2 draws from the nucleus, and once more from the `top_k` where the token fills more than `share` of the last `window`
     tokens: probabilities(x) = nucleus(x) [x is not worn out] + full(x) * (the nucleus's mass of worn-out tokens).

@@ -51,11 +51,8 @@ def _knob(default: float, low: float, high: float, step: float, description: str
 
 
 class Checked(BaseModel):
-    """Frozen values that are checked when they are made.
-
-    Raises:
-        InputError: names the first field that is unknown, missing or not as its description says.
-    """
+    """Frozen values that are checked when they are made: InputError names the first field that is unknown, missing or not as
+    its description says."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

@@ -91,8 +91,7 @@ def swap_test(
     """Swap one utterance, then judge it beside the original and the control.
 
     Yields the versions by name, first without verdicts, and the name of the judge of each figure once they are called. Raises
-    PCGError if there is no take, or a value is out of range.
-    """
+    PCGError if there is no take, or a value is out of range."""
     if shown is None or not shown.take.tokens:
         raise PCGError(NO_TAKE)
     Settings(theta=theta, similarity=similarity, seed=seed)
@@ -110,8 +109,7 @@ def swap_test(
 def create_swap(synthesizer: Synthesizer, load_judges: Callable[[], Judges], session: gr.State, in_hand: gr.Radio) -> None:
     """Lay the panel out.
 
-    session: holds a Session; `in_hand`: which of its takes is chosen; `load_judges` is called at the first swap.
-    """
+    session: holds a Session; `in_hand`: which of its takes is chosen; `load_judges` is called at the first swap."""
     with gr.Column(elem_classes="lab-card"):
         gr.HTML(HEADING, apply_default_css=False)
         with gr.Row(elem_classes="lab-seed"):

@@ -112,8 +112,7 @@ def generate(speaker: Speaker, request: Request, session: Session) -> Iterator[S
     """Generate the takes of a request. Closing the generator stops it.
 
     The take that is heard comes first and is not timed; then the methods are decoded in turns, so that other work on the
-    computer slows all of them alike.
-    """
+    computer slows all of them alike."""
     begun, synthesizer = perf_counter(), speaker.synthesizer
     text = check_text(request.text)
     if request.method != ALL:

@@ -38,8 +38,7 @@ class Example:
 
     idea: "versions" of one sentence, each with its name, the words that were "heard" and the "share" of swapped tokens; "over":
     the number of sentences and the share of words misheard in each version. None where it was not recorded. sounds: of the
-    versions, then of AR and PCG of each pair.
-    """
+    versions, then of AR and PCG of each pair."""
 
     session: Session
     idea: Mapping[str, object] | None
@@ -64,8 +63,7 @@ def write_example(
     """Say `text` four ways and write `example.json` and WAV files into `folder`; with `judges`, also what they hear.
 
     The methods take `turns`, and the take of the median time is kept: its tokens never change, but its time does. With
-    `sentences`, the words misheard after a swap are measured over all of them.
-    """
+    `sentences`, the words misheard after a swap are measured over all of them."""
     speaker = voice or next(iter(synthesizer.voice.references))
     asked = settings or Settings()
     synthesizer.warm_up()

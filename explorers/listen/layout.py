@@ -148,8 +148,7 @@ class Listen:
 
     speaker: generates the takes; its `speak` serves every panel, so that one thread decodes. value: `stage_value` of a session
     and the key in hand. controls: by the names of ASKED and TUNED. stage: draws the tab; its event `locate` brings a `token`
-    for the map. in_hand: the key of the take in hand.
-    """
+    for the map. in_hand: the key of the take in hand."""
 
     speaker: Speaker
     load_judges: Callable[[], Judges]

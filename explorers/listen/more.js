@@ -94,7 +94,7 @@ class StageMore extends StageTokens {
       return made;
     };
     const copies = lane?.link ? [button("link", "Link"), button("json", "JSON"), button("python", "Python"), button("shell", "Shell")] : [tag("span", lane?.note ?? "")];
-    if (lane?.url) copies.push(Object.assign(tag("a", "WAV file", { href: lane.url }), { download: `${lane.method}-seed.wav` }));
+    if (lane?.url) copies.push(tag("a", "WAV file", { href: lane.url, download: "" }));
     const file = tag("input", "", { type: "file", accept: ".json,.wav", "aria-label": "A JSON or WAV file of this page" });
     const own = this.ownPresets.flatMap(({ name }) => [button("own", name, name), Object.assign(button("forget", "×", name), { ariaLabel: `Delete the preset ${name}` })]);
     const name = tag("input", "", { type: "text", placeholder: "Name these settings", "aria-label": "Name for the settings of the chosen take", "data-name": "new" });
@@ -151,10 +151,11 @@ class StageMore extends StageTokens {
   async bring(file) {
     if (file.size > LARGEST_FILE) return this.tell("This file is too large to be one of this page.");
     const bytes = new Uint8Array(await file.arrayBuffer());
-    const text = new TextDecoder("latin1").decode(bytes);
-    const comment = text.startsWith("RIFF") ? text.slice(text.indexOf("ICMT") + 8) : text;
+    const isSound = new TextDecoder("latin1").decode(bytes.slice(0, 4)) === "RIFF";
+    const text = new TextDecoder(isSound ? "latin1" : "utf-8").decode(bytes);
+    const comment = isSound ? text.slice(text.indexOf("ICMT") + 8) : text;
     const end = comment.lastIndexOf("}") + 1;
-    trigger("use", { file: text.startsWith("RIFF") ? comment.slice(0, comment.indexOf("\0") > 0 ? comment.indexOf("\0") : end) : comment });
+    trigger("use", { file: isSound ? comment.slice(0, comment.indexOf("\0") > 0 ? comment.indexOf("\0") : end) : comment });
   }
 
   // Recorded sounds, played alone.

@@ -45,11 +45,8 @@ def presets() -> list[dict[str, object]]:
 
 
 def brought(what: object) -> Stored | Settings:
-    """Read what a visitor brings: {"link": query}, {"file": JSON text} or {"settings": values}.
-
-    Raises:
-        InputError: if it is none of these, or bad.
-    """
+    """Read what a visitor brings: {"link": query}, {"file": JSON text} or {"settings": values}. Raises InputError if it is none
+    of these, or bad."""
     values = what if isinstance(what, dict) else {}
     if isinstance(values.get("settings"), dict):
         settings = dict(values["settings"])

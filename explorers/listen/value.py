@@ -47,8 +47,7 @@ def stage_value(
 ) -> dict[str, object]:
     """Return the value of the stage. Takes travel as JSON text, which a page copies at once, and sounds as files.
 
-    key: the card that a visitor listens to; study: of the take in hand, by `study_of`; note: on a take by a link, escaped.
-    """
+    key: the card that a visitor listens to; study: of the take in hand, by `study_of`; note: on a take by a link, escaped."""
     hand, newest = session.in_hand(key), session.history[::-1]
     lanes = {name: session.cards[name] for name in METHODS if name in session.cards}
     held = [shown for shown in newest if shown.number == session.held]
@@ -170,8 +169,7 @@ def _file(sound: Path | None) -> dict[str, object] | None:
 def _tokens(round_: Round) -> list[tuple[object, ...]]:
     """List each token of a round: [token, kind, size of its group, its test].
 
-    A test is [drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none.
-    """
+    A test is [drafted, accepted, group, size of the group, p, q, P_c, Q_c, ratio, coin]; group -1: none."""
     tests: list[list[object] | None] = [None] * len(round_.tokens)
     for i, test in enumerate(round_.tests[: len(tests)]):
         numbers = [float(f"{getattr(test, name):.{DIGITS}g}") for name in ("p", "q", "mass_p", "mass_q", "ratio", "coin")]

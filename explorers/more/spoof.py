@@ -80,8 +80,7 @@ def generate_all(
 ) -> Iterator[SpoofTake | str]:
     """Generate the text with all samplers at one seed; yield progress as a sentence, and each take once it is finished.
 
-    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
-    """
+    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors."""
     text = check_text(text)
     synthesizer.voice.reference(voice)
     # Wrong values are refused before anything is generated.
@@ -173,8 +172,7 @@ def beams_figure(made: SpoofTake) -> go.Figure:
     """Draw the beams of a search (MSpoofTTS, Algorithm 2) as a tree over time.
 
     A line is a beam, a broad one was chosen. A mark stands where a detector scored it, redder for a higher spoof probability;
-    a cross where it was pruned.
-    """
+    a cross where it was pruned."""
     seconds_each = made.take.audio_seconds / max(1, len(made.take.tokens))
     lines: dict[bool, list[tuple[float | None, float | None]]] = {False: [], True: []}
     marks: list[tuple[float, float, float, str, str]] = []

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from explorers.colours import BLUE, GREEN, GRID, INK, MARGIN, METHODS, ORANGE, SKY, axis, layout
 from pcg.experiments.papers import PCG_TABLE_1, PCG_TABLE_2
-from pcg.experiments.results import Difference, Results, Summary, alike, curve, is_usual, knob, most_heard, pareto
+from pcg.experiments.results import Results, Summary, alike, curve, is_usual, knob, most_heard, pareto
 from pcg.experiments.tables import by_method
 from pcg.metrics.estimate import Estimate
 
@@ -62,11 +62,8 @@ def figures(results: Results, summaries: Sequence[Summary]) -> dict[str, go.Figu
 
 def tradeoff_figure(results: Results, rows: Iterable[Summary], with_nll: bool = False) -> go.Figure:
     """WER against speed-up (PCG Fig. 3) on the utterances that all `rows` share: a curve a method, and the Pareto front. The
-    draft alone is left out: it is so fast and so often wrong that all else would crowd in a corner.
-
-    Args:
-        with_nll: draw the NLL of the texts under the target against speed-up below.
-    """
+    draft alone is left out: it is so fast and so often wrong that all else would crowd in a corner. with_nll: draw the NLL of
+    the texts under the target against speed-up below."""
     known = [s for s in rows if s.speedup and s.wer and s.method in STYLES and is_usual(s)]
     shared, usual = alike(results, known)
     traces = []
@@ -92,7 +89,7 @@ def tradeoff_figure(results: Results, rows: Iterable[Summary], with_nll: bool = 
             trace.legendgroup = name
     if not traces:
         return go.Figure()
-    front = pareto(usual)
+    front = [s for s, _ in pareto(usual)]
     broad = {"color": "rgba(230, 159, 0, 0.35)", "width": 9, "shape": "vh"}
     best = go.Scatter(
         x=[s.speedup.value for s in front], y=[100 * s.wer.value for s in front], name="Pareto front", mode="lines", line=broad,
@@ -137,8 +134,7 @@ def swap_figure(results: Results, summaries: Sequence[Summary]) -> go.Figure:
     traces = []
     for name in (name for name in STYLES if "swap" in name):
         points = sorted((s for s in rows if s.method == name), key=lambda s: s.swapped.value)
-        pairs = [(s, Difference(results, s.condition, base).wer) for s in points if (base := results.baseline(s.condition))]
-        pairs = [(s, percent(lost)) for s, lost in pairs if lost]
+        pairs = [(s, percent(s.change.wer)) for s in points if s.change and s.change.wer]
         if pairs:
             traces.append(
                 _curve(

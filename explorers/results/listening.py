@@ -130,8 +130,7 @@ class BlindTest:
 def prepare(synthesizer: Synthesizer, request: ListeningRequest, speak: Speak | None = None) -> Iterator[str | BlindTest]:
     """Draw the test and decode its takes; yield progress as sentences that name no system, and the BlindTest last.
 
-    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors.
-    """
+    Closing the generator stops it. speak: that of the synthesizer, or of a service that serves several visitors."""
     texts, systems = read_sentences(), request.systems()
     plan = request.plan(len(texts))
     synthesizer.voice.reference(request.voice)
@@ -194,11 +193,8 @@ def write_test(request: ListeningRequest, address: str) -> str:
 
 
 def read_test(opened: str, synthesizer: Synthesizer) -> ListeningRequest | None:
-    """Return what `write_test` wrote; None for an address without a test.
-
-    Raises:
-        InputError: for a bad link, and for what this voice cannot do.
-    """
+    """Return what `write_test` wrote; None for an address without a test. Raises InputError for a bad link, and for what this
+    voice cannot do."""
     _, mark, query = opened.partition(MARK)
     if not mark:
         return None

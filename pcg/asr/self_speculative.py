@@ -32,8 +32,7 @@ _T = TypeVar("_T")
 class Thresholds:
     """ctc: the entropy in nats below which a frame is certain. lm: the likelihood above which a token is verified.
 
-    None leaves the step out (the paper's ablation, section 3.3); without both, all is autoregressive.
-    """
+    None leaves the step out (the paper's ablation, section 3.3); without both, all is autoregressive."""
 
     ctc: float | None
     lm: float | None
@@ -53,8 +52,7 @@ class Transcript:
     tokens: the text's tokens (of step 1 none, it has characters). hypothesis: the CTC draft's tokens, and likelihoods `[U]` of
     each if the language model read them. accepted: how many of these stand at the front of the text; accepted_text: the same as
     text. milliseconds: wall time of each step ("encode", "gate", "verify", "go_on"; "search" among listed words), a share
-    of its batch's.
-    """
+    of its batch's."""
 
     text: str
     draft: str
@@ -76,8 +74,7 @@ def frame_entropies(log_probs: Tensor) -> Tensor:
 def verified_prefix(log_likelihoods: Tensor, threshold: float) -> int:
     """Return how many tokens stand before the first whose likelihood is at most `threshold`; all of them, if Eq. 5 holds.
 
-    Compared as logarithms, where even a hopeless token stays above a threshold of 0 and none is above 1.
-    """
+    Compared as logarithms, where even a hopeless token stays above a threshold of 0 and none is above 1."""
     limit = torch.tensor(threshold, dtype=torch.float64).log()
     refused = (log_likelihoods.double() <= limit).nonzero()
     return int(refused[0]) if len(refused) else len(log_likelihoods)
@@ -99,8 +96,7 @@ def transcribe(
 ) -> list[Transcript]:
     """Transcribe utterances `[N]`, float32 at the recogniser's rate, none of them empty, in the order given.
 
-    batch_seconds: the most padded speech in a batch.
-    """
+    batch_seconds: the most padded speech in a batch."""
     utterances = [_Utterance(each) for each in samples]
     for group in batches(utterances, lambda u: len(u.samples), batch_seconds * recogniser.sample_rate):
         _encode(recogniser, group, way)
@@ -194,7 +190,7 @@ class Recognition:
 
 
 def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
-    """Parts of `speech [N]` of at most 12 s, each cut at the quietest place between 6 and 12 s (`CUT_SECONDS`). Left out are
+    """Parts of `speech [N]` of at most 12 s, each cut amid the quietest fifth of a second between 6 and 12 s. Left out are
     the ends without speech, and parts that are silent or shorter than 0.1 s."""
     span = speech_span(speech, sample_rate)
     speech = speech[: span.stop]
@@ -204,8 +200,8 @@ def cut(speech: np.ndarray, sample_rate: int) -> list[slice]:
     while len(speech) - start > high:
         energy = speech[start + low : start + high]
         energy = np.square(energy[: len(energy) // frame * frame], dtype=np.float64).reshape(-1, frame).mean(axis=1)
-        smooth = np.convolve(energy, np.ones(_PAUSE_FRAMES), mode="same")
-        start += low + int(np.argmin(smooth)) * frame + frame // 2
+        smooth = np.convolve(energy, np.ones(_PAUSE_FRAMES), mode="valid")
+        start += low + (int(np.argmin(smooth)) + _PAUSE_FRAMES // 2) * frame
         ends.append(start)
     parts = [slice(begin, end) for begin, end in zip(ends, [*ends[1:], len(speech)], strict=True)]
     return [p for p in parts if p.stop - p.start >= _SHORTEST_SECONDS * sample_rate and np.abs(speech[p]).max() > _SILENCE]

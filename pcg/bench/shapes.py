@@ -15,7 +15,7 @@ from pcg.decode.runners import AnyDraft
 from pcg.decode.speculative import Request
 from pcg.errors import InputError
 from pcg.models.llama import DecodingLlama
-from pcg.models.weights import Vocabulary, layer_subset
+from pcg.models.weights import Vocabulary, check_device, layer_subset
 from pcg.rules import Coins, Rule, Test, Verdict, all_accepted
 from pcg.sampling import Plain, as_array, draw
 from pcg.text.prompt import Prompt
@@ -79,13 +79,11 @@ SHAPES = {
 
 
 def random_pair(name: str, device: str, int8: bool = False) -> tuple[DecodingLlama, DecodingLlama]:
-    """Return target and draft of one of SHAPES, in bfloat16 on a GPU; raise InputError for another name.
-
-    Args:
-        int8: with weights of 8 bits.
-    """
+    """Return target and draft of one of SHAPES, in bfloat16 on a GPU; raise InputError for another name or device. int8: with
+    weights of 8 bits."""
     if name not in SHAPES:
         raise InputError("shape", name, "one of " + ", ".join(SHAPES))
+    check_device(device)
     shape = SHAPES[name]
     vocabulary = Vocabulary(shape.codes, shape.others, 0)
     config = LlamaConfig(

@@ -59,9 +59,7 @@ SERVE = {
     "ray": (bool, False, "with replicas, here or on the cluster of RAY_ADDRESS"),
     "replicas": (int, None, f"of --ray, each on a core or a GPU [default: {REPLICAS}]", 1),
 }
-TRAIN_STAGES = (
-    "corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "tokens", "detectors",
-)  # fmt: skip
+TRAIN_STAGES = ("corpus", "codec", "target", "draft", "publish", "all", "unpack", "recogniser", "tokens", "detectors")
 TRAIN = {
     "work": (Path, Path("runs"), "corpus and checkpoints"),
     "prose": (Path, None, "a text file of English prose, one sentence a line (stage corpus)"),
@@ -69,8 +67,8 @@ TRAIN = {
     "recipe": (Path, None, "FILE.yaml with the choices that differ from the defaults"),
     "minutes": (float, None, "of the voice's training in all, each stage its share, in place of the recipe's steps"),
     "device": (str, "cpu", "cpu or cuda"),
-    "seed": (int, 0, ""),
-    "processes": (int, 2, "synthesizers side by side (stage corpus)"),
+    "seed": (int, 0, "", 0),
+    "processes": (int, 2, "synthesizers side by side (stage corpus)", 1),
 }
 TRAIN_TOKENS = {
     "speech": (Path, None, "recordings with transcripts: LibriTTS's layout, or name.wav and name.txt (stage tokens)"),
@@ -105,11 +103,13 @@ def speak(
     from pcg.audio import as_int16, write_wav
     from pcg.saved_take import Origin, Stored
     from pcg.take import Sound, accepted_in_words
-    from pcg.text.reading import check_text, unread
+    from pcg.text.reading import check_text, plain_words, unread
 
     settings, streams = read_settings(options), str(out) == "-"
+    if not streams and out.suffix.lower() != ".wav":
+        raise InputError("out", str(out), "a name that ends in .wav, or -")
     check_text(text)
-    if letters := unread(text):
+    if letters := unread(plain_words(text)):
         print(f"pcg: left out, as only English letters are read: {letters[:40]}", file=sys.stderr)
     synthesizer = load_synthesizer(options)
     voice, reference = find_speaker(options, synthesizer)
@@ -161,13 +161,13 @@ def export_voice(recording: Path, out: Path, options: SimpleNamespace) -> None:
 
 def normalise(text: str) -> None:
     """Show the words and the phonemes that the embedded voice speaks for a text."""
-    from pcg.text.reading import check_text, phonemise, unread
+    from pcg.text.reading import check_text, phonemise, plain_words, unread
     from pcg.text.reading import normalise as rewritten
 
     words = rewritten(check_text(text))
     print(f"words     {words}")
     print(f"phonemes  {''.join(phonemise(words))}")
-    if letters := unread(text):
+    if letters := unread(plain_words(text)):
         print(f"left out  {letters}")
 
 
@@ -223,6 +223,8 @@ def serve(options: SimpleNamespace) -> None:
         raise InputError("replicas", options.replicas, "left out without --ray")
     if options.voices is not None and options.ray:
         raise InputError("voices", str(options.voices), "left out with --ray")
+    if options.voices is not None and options.voices.exists() and not options.voices.is_dir():
+        raise InputError("voices", str(options.voices), "a folder")
 
     def service(door: socket.socket) -> "Replicas | SpeechService":
         if options.ray:
@@ -408,7 +410,7 @@ def _tokens(options: SimpleNamespace) -> None:
     from pcg.training.samples import prepare_tokens
 
     if options.speech is None or not options.speech.is_dir():
-        raise InputError("speech", str(options.speech), "a folder of recordings with transcripts")
+        raise InputError("speech", options.speech and str(options.speech), "a folder of recordings with transcripts")
     tokens = _given(options, "tokens", "the folder that the codes go to")
     utterances, left_out = prepare_tokens(options.speech, options.codec, tokens, options.device)
     print(f"tokens: {counted(utterances, 'utterance')}; {counted(left_out, 'recording')} left out")
@@ -425,7 +427,7 @@ def _draft(options: SimpleNamespace) -> None:
 
 def _given(options: SimpleNamespace, name: str, what: str) -> Path:
     """Check the device, and return an option that this stage needs."""
-    from pcg.training.loop import check_device
+    from pcg.models.weights import check_device
 
     check_device(options.device)
     if (value := getattr(options, name)) is None:

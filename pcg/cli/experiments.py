@@ -170,10 +170,12 @@ def replay(
     by: Annotated[str, typer.Option(help="also acceptance by quarters of 'entropy' or 'group size', or by 'sound'")] = "",
 ) -> None:
     """Judge recorded rounds again by other rules, without a model: estimates, as a rule changes what comes after it."""
-    from pcg.experiments.traces import SHIPPED, Traces
+    from pcg.experiments.traces import PARTS, SHIPPED, Traces
     from pcg.rules import named_rule
     from pcg.synthesis.voice import EMBEDDED, load_codec
 
+    if by and by not in PARTS:
+        raise InputError("by", by, "one of " + ", ".join(PARTS))
     recorded = Traces.read(traces or SHIPPED)
     neighbours = lru_cache(maxsize=1)(recorded.neighbours)
     rows = {name: recorded.replay(named_rule(name, neighbours)) for name in rule}

@@ -102,6 +102,8 @@ def load_synthesizer(options: SimpleNamespace) -> "Synthesizer":
 def find_speaker(options: SimpleNamespace, synthesizer: "Synthesizer") -> "tuple[str, Reference | None]":
     """Return the name of a known voice, or the name of a recording and the reference made of it."""
     if options.reference is None:
+        if options.reference_text:
+            raise InputError("reference-text", options.reference_text, "left out without --reference")
         name = options.voice or next(iter(synthesizer.voice.references))
         synthesizer.voice.reference(name)
         return name, None

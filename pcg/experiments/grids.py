@@ -79,9 +79,7 @@ _CONTROLS = tuple(swapped(theta, "random") for theta in (0.5, 0.4, 0.3))
 _ORIGINALS = (Condition("original", Settings("ar"), model="original"), Condition("codec alone", Settings("ar"), model="codec"))
 EXPERIMENTS = {
     "main": Experiment("AR, SD, SSD and PCG (PCG Table 1)", _MAIN, 200, 6),
-    "tradeoff": Experiment(
-        "Words against speed (PCG Fig. 3; SSD Tables 1 and 3)", (draft(), *_MAIN, *_MORE), 50, 4
-    ),
+    "tradeoff": Experiment("Words against speed (PCG Fig. 3; SSD Tables 1 and 3)", (draft(), *_MAIN, *_MORE), 50, 4),
     "swap": Experiment("Swap test: tokens replaced within their group (PCG Table 2)", (ar(), *_SWAPS, *_CONTROLS), 40, 4),
     "paper": Experiment(
         "The conditions of PCG's Tables 1 and 2 in one run (500 sentences with --libritts, else 200)",

@@ -7,7 +7,7 @@ Autoregressive Speech Synthesis Inference With Speech Speculative Decoding" (Int
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pcg.experiments.results import Difference, Results, Summary, is_usual, nearest
+from pcg.experiments.results import Difference, Results, Summary, at_equal_work, is_usual
 from pcg.metrics.estimate import Estimate
 
 Quoted = dict[str, float | tuple[float, float]]
@@ -48,7 +48,8 @@ _SSD_SETUP = (
 _OURS = "Ours: the model, sentences and judges of this report: compare directions, not levels."
 DIFFERS = {
     "main": f"{_PCG_SETUP} {_OURS} DNSMOS predicts a rating and is none.",
-    "equal": "The paper compares one setting of each method at the same speed-up.",
+    "equal": "The shares are those of the takes of two settings that together work as much as the rule. The paper compares one "
+    "setting of each method at the same speed-up.",
     "swap": "The paper's Sim-O is the change of the similarity to the reference voice; ours is the similarity to the same "
     "utterance before the swap.",
     "ssd": f"{_SSD_SETUP} {_OURS} LM-RTF depends on the machine.",
@@ -134,18 +135,18 @@ def _of_pcg(results: Results, summaries: Sequence[Summary]) -> Iterator[Claim]:
         shown, verdict = _shown(exact.speedup, "x"), _below(exact.speedup, 1.0)
         yield Claim("Exact speculative decoding is no faster than AR", "PCG Table 1", "0.98x", shown, exact.timed, verdict)
     for row in (s for s in summaries if s.method == "SSD" and is_usual(s)):
-        if lost := nearest(results, "PCG", row.condition):
+        if lost := at_equal_work(results, "PCG", row.condition):
             beta = row.condition.settings.beta
             text = f"At the work of SSD (beta {beta:g}), PCG makes fewer word errors"
             paper = "13.8 against 18.5 %, p = 0.039, at equal speed" if beta == PCG_SSD_BETA else "-"
             p = "" if lost.p is None else f", p = {lost.p:.2g}"
-            yield _less(text, "PCG Table 1", paper, lost, 0.0, f"{lost.condition.name}: ", p)
+            yield _less(text, "PCG Table 1", paper, lost, 0.0, f"{lost.name}: ", p)
     # The swap within groups whose share of tokens is nearest to the paper's strongest.
     share, points = PCG_TABLE_2[10.3]
     swapped = [s for s in summaries if s.method == "swap" and s.swapped and results.baseline(s.condition)]
     if swapped:
         row = min(swapped, key=lambda s: abs(100 * s.swapped.value - share))
-        lost = Difference(results, row.condition, results.baseline(row.condition))
+        lost = Summary(results, row.condition).change
         text = "Members of a group stand for each other: swapping them costs at most one point of WER"
         ours = f", {100 * row.swapped.value:.0f} % swapped"
         yield _less(text, "PCG Table 2", f"{points:+.1f} points, {share:g} % swapped", lost, SMALL_LOSS, after=ours)
@@ -164,6 +165,6 @@ def _of_thinning_and_ssd(results: Results, summaries: Sequence[Summary]) -> Iter
         yield Claim("Thinning takes at most 3 trials on average", "PCG section 2.2", "at most 3", ours, row.n, verdict)
     for row in (s for s in summaries if s.method == "SSD" and is_usual(s)):
         if exact and row.condition.settings.beta == SSD_BETA:
-            lost = Difference(results, row.condition, exact.condition)
+            lost = Difference(row.name, *results.sums(row.condition, exact.condition))
             text = "SSD's tolerance (beta 0.4 against 0) costs at most a point of WER"
             yield _less(text, "SSD Table 3", "5.70 against 6.34 %", lost, SMALL_LOSS)

@@ -145,12 +145,21 @@ def estimate(statistic: Statistic, *sums: Sums) -> Estimate | None:
     return None if np.isnan(value) else between(value, statistic(*(s.resampled for s in sums)))
 
 
-class Results:
-    """Records by condition. Two conditions are one if they have one `identity`; the first one's name is kept.
+def over_few(statistic: Statistic, *sums: Sums) -> Estimate | None:
+    """Return `statistic` > 0 of the totals of `sums` with Student's 95 % interval of its logarithm over their few rows, where a
+    bootstrap's is too narrow; None for none."""
+    if not len(sums[0]):
+        return None
+    from scipy.stats import t
 
-    Raises:
-        InputError: if the records are of several voices or judges.
-    """
+    each, value = np.log(statistic(*sums)), float(statistic(*(s.total for s in sums)))
+    half = float(t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / len(each) ** 0.5)
+    return Estimate(value, value * np.exp(-half), value * np.exp(half))
+
+
+class Results:
+    """Records by condition. Two conditions are one if they have one `identity`; the first one's name is kept. Raises InputError
+    if the records are of several voices or judges."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records: dict[str, dict[tuple[Utterance, int], Record]] = {}
@@ -165,6 +174,13 @@ class Results:
             key = identity(record.unit.condition)
             self._conditions.setdefault(key, record.unit.condition)
             self._records.setdefault(key, {})[_place_of(record)] = record
+        places = {place for own in self._records.values() for place in own}
+        for key, own in self._records.items():
+            if self._conditions[key].model in RECORDED:  # a recording is the same for every seed
+                spoken = {utterance: record for (utterance, _), record in own.items()}
+                for utterance, seed in places:
+                    if record := spoken.get(utterance):
+                        own.setdefault((utterance, seed), replace(record, unit=replace(record.unit, seed=seed)))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -277,7 +293,7 @@ class Summary:
         baseline = self.results.baseline(self.condition)
         if baseline is None or identity(baseline) == identity(self.condition):
             return None
-        return Difference(self.results, self.condition, baseline)
+        return Difference(self.name, *self.results.sums(self.condition, baseline))
 
     @cached_property
     def by_position(self) -> np.ndarray:
@@ -295,7 +311,7 @@ FIGURES: dict[str, Callable[[Summary], object]] = {
     # Speeds over AR, of the decoding loop and of all work, on so many `timed` utterances.
     "timed": lambda s: len(s.with_baseline[0]),
     "speedup": lambda s: estimate(speedup, *s.with_baseline),
-    "speedup_over_blocks": lambda s: estimate(speedup, *s.blocks),
+    "speedup_over_blocks": lambda s: over_few(speedup, *s.blocks),
     "wall_speedup": lambda s: estimate(lambda ours, theirs: speedup(ours, theirs, "wall"), *s.with_baseline),
     "tokens_per_second": lambda s: float(s.sums.total.ratio("tokens", "decoding")) if s.spoken else None,
     # Seconds of the decoding loop for a second of audio.
@@ -339,15 +355,13 @@ def most_heard(rows: Iterable[Summary]) -> list[Summary]:
 
 
 class Difference:
-    """`condition` less `baseline` over the `utterances` that both have.
+    """What is called `name` less another, by their sums over the `utterances` that both have.
 
     Every name in RATIOS is an attribute, an Estimate with a paired interval or None, computed when it is asked for.
     """
 
-    def __init__(self, results: Results, condition: Condition, baseline: Condition) -> None:
-        self.condition, self.baseline = condition, baseline
-        self._pair = results.sums(condition, baseline)
-        self.utterances = len(self._pair[0])
+    def __init__(self, name: str, ours: Sums, theirs: Sums) -> None:
+        self.name, self._pair, self.utterances = name, (ours, theirs), len(ours)
 
     def __getattr__(self, name: str) -> Estimate | None:
         if name not in RATIOS:
@@ -355,6 +369,11 @@ class Difference:
         columns = RATIOS[name]
         setattr(self, name, estimate(lambda ours, theirs: ours.ratio(*columns) - theirs.ratio(*columns), *self._pair))
         return self.__dict__[name]
+
+    @property
+    def work(self) -> tuple[Estimate | None, Estimate | None]:
+        """Tokens per target call of both."""
+        return tuple(estimate(tokens_per_call, sums) for sums in self._pair)
 
     @cached_property
     def rates(self) -> np.ndarray:
@@ -398,30 +417,54 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def nearest(results: Results, name: str, point: Condition) -> Difference | None:
-    """Return the setting of the method `name` with as much work as `point` (tokens per target call), less the point.
+def at_equal_work(results: Results, name: str, point: Condition) -> Difference | None:
+    """Return the method `name` at the work of `point` (tokens per target call), less the point.
 
-    Settings that lack utterances of the point are left out; None where no other is left.
+    Where one setting works less and one more, it is a mix of the nearest two: so large a share of the takes of each that the
+    work is equal. Else it is the nearest one. Settings that lack utterances of the point are left out; None where none is left.
     """
-    count, distances = len(results.of(point)), {}
+    (every,), surplus = results.sums(point), {}
     for condition in curve(results, name, point):
-        if method(condition) == name and len(results.shared((point, condition))) == count:
-            ours, theirs = results.sums(condition, point)
-            distances[condition] = abs(float(tokens_per_call(ours.total) - tokens_per_call(theirs.total)))
-    return Difference(results, min(distances, key=distances.get), point) if distances else None
+        ours, theirs = results.sums(condition, point)
+        if method(condition) == name and len(ours) == len(every):
+            surplus[condition] = float(tokens_per_call(ours.total) - tokens_per_call(theirs.total))
+    below, above = [c for c in surplus if surplus[c] <= 0], [c for c in surplus if surplus[c] > 0]
+    if not below or not above:
+        near = min(surplus, key=lambda c: abs(surplus[c]), default=None)
+        return near and Difference(near.name, *results.sums(near, point))
+    less, more = max(below, key=surplus.get), min(above, key=surplus.get)
+    pair = *sums, theirs = results.sums(less, more, point)
+    accepted = tokens_per_call(theirs.total) - 1
+    low, high = (float(s.total["accepted"] - accepted * s.total["rounds"]) for s in sums)
+    share = low / (low - high)
+    mixed = Sums((1 - share) * pair[0].columns + share * pair[1].columns)
+    return Difference(f"{less.name} ({1 - share:.0%}) and {more.name} ({share:.0%})", mixed, theirs)
 
 
-def pareto(summaries: Sequence[Summary], prices: Sequence[str] = ("wer",)) -> list[Summary]:
+def pareto(summaries: Sequence[Summary], prices: Sequence[str] = ("wer",)) -> list[tuple[Summary, float]]:
     """Return the rows that no other beats, the slowest first: none is as fast at prices as low, and better in one of them.
 
     Args:
-        prices: figures of a Summary of which less is better.
+        summaries: of the same utterances.
+        prices: of RATIOS those of which less is better.
+
+    Returns:
+        each with the share of the bootstrap's resamples in which nothing beats it.
     """
-    known = [s for s in summaries if s.speedup and all(getattr(s, name) for name in prices)]
-    known.sort(key=lambda s: s.speedup.value)
-    costs = np.array([(-s.speedup.value, *(getattr(s, name).value for name in prices)) for s in known])
-    beaten = [any((costs <= own).all(1) & (costs < own).any(1)) for own in costs]
-    return [s for s, is_beaten in zip(known, beaten, strict=True) if not is_beaten]
+    known = sorted((s for s in summaries if s.speedup and all(getattr(s, p) for p in prices)), key=lambda s: s.speedup.value)
+    if not known:
+        return []
+
+    def front(resample: Callable[[Sums], Sums]) -> np.ndarray:
+        costs = [
+            [-speedup(*map(resample, s.with_baseline)), *(resample(s.sums).ratio(*RATIOS[p]) for p in prices)] for s in known
+        ]
+        ours = np.moveaxis(np.array(costs, ndmin=3), 1, -1)  # [rows, resamples, costs]
+        beaten = [((ours <= own).all(-1) & (ours < own).any(-1)).any(0) for own in ours]
+        return ~np.array(beaten)
+
+    best, shares = front(lambda s: Sums(s.columns.sum(0, keepdims=True))), front(lambda s: s.resampled).mean(1)
+    return [(s, float(share)) for s, is_best, share in zip(known, best[:, 0], shares, strict=True) if is_best]
 
 
 def curve(results: Results, name: str, like: Condition) -> list[Condition]:

@@ -14,12 +14,12 @@ from pcg.experiments.results import (
     Results,
     Summary,
     alike,
+    at_equal_work,
     holm,
     identity,
     is_usual,
     knob,
     most_heard,
-    nearest,
     pareto,
     summarise,
 )
@@ -187,11 +187,8 @@ def pivot(
     command: str = "main",
     together: bool = True,
 ) -> Table:
-    """Make a table of `rows`, without columns that have no cell.
-
-    Args:
-        together: compute the rows again on the utterances that they share, once by each judge where a column needs it.
-    """
+    """Make a table of `rows`, without columns that have no cell. together: compute the rows again on the utterances that they
+    share, once by each judge where a column needs it."""
     shared, shown = alike(results, rows) if together else (results, list(rows))
     judges = shared.by_judge() if together and shown else {"": shared}
     heard = [[row, *(Summary(of, row.condition) for judge, of in judges.items() if judge)] for row in shown]
@@ -267,32 +264,33 @@ def _tradeoff(results: Results, usual: Sequence[Summary]) -> Table:
     """Compare every rule at every setting, by speed, and mark the Pareto front."""
     _, shown = alike(results, [s for s in usual if s.speedup])
     prices = ("wer", "nll") if all(s.nll for s in shown) else ("wer",)
-    front = {row.name for row in pareto(shown, prices)}
+    front = {row.name: stands for row, stands in pareto(shown, prices)}
     order = sorted(shown if len(shown) > 1 else (), key=lambda s: s.speedup.value if s.speedup else 0.0)
-    best = Column("best here", words=True, value=lambda row: "best" if row.name in front else "")
+    best = Column("best here", words=True, value=lambda row: f"{front[row.name]:.0%}" if row.name in front else "")
     p = change("p", "p", 3, 1, signed=False, least=0.001, by_judge=True)
     note = (
         "Points: less AR on the same utterances; p: Student's paired t-test. NLL: -log of a token's probability under the "
-        "target. Best: no other is as fast with as few word errors and as likely a text."
+        "target. Best: no other is as fast with as few word errors and as likely a text; and in how many of the resamplings of "
+        "the utterances that is so. A text that is likelier than AR's is no better one."
     )
     columns = (SETTING, N, SPEEDUP, CALLS, of("NLL, nats", "nll", 2), WER, WER_CHANGE, p, best)
     return pivot("tradeoff", "Words against speed, every rule and setting", results, order, columns, note, "tradeoff")
 
 
 def _equal_work(results: Results, usual: Sequence[Summary]) -> Table:
-    """Compare PCG and every other rule at the setting of nearest work."""
+    """Compare PCG and every other rule at equal work."""
     judges = results.by_judge()
-    less, p = Column("PCG less it, points", 1, 100, signed=True), Column("p", 3, least=0.001)
-    words = [column.by(judge) for judge in judges for column in (less, p)]
-    columns = (SETTING, N, CALLS, Column("PCG of nearest work", words=True),
+    points, p = Column("PCG less it, points", 1, 100, signed=True), Column("p", 3, least=0.001)
+    words = [column.by(judge) for judge in judges for column in (points, p)]
+    columns = (SETTING, N, CALLS, Column("PCG of that work", words=True),
                Column("its tokens per call", 2), *words, Column("NLL of PCG less its, nats", 2, signed=True))  # fmt: skip
     rows = []
     for row in by_method(usual, ("SSD", "membership", "typical")):
-        near = {judge: nearest(of, "PCG", row.condition) for judge, of in judges.items()}
-        if near[""] is not None:
-            calls = [Summary(results, c).mean_acceptance_length for c in (row.condition, near[""].condition)]
-            lost = [cell for each in near.values() for cell in (each.wer, each.p)]
-            rows.append((row.name, near[""].utterances, calls[0], near[""].condition.name, calls[1], *lost, near[""].nll))
+        less = {judge: at_equal_work(of, "PCG", row.condition) for judge, of in judges.items()}
+        if (first := less[""]) is not None:
+            own, theirs = first.work
+            lost = [cell for each in less.values() for cell in (each.wer, each.p)]
+            rows.append((row.name, first.utterances, theirs, first.name, own, *lost, first.nll))
     note = f"{BRACKETS} Below zero: fewer word errors, or likelier text, by PCG. p: Student's paired t-test. {DIFFERS['equal']}"
     return Table("work", "PCG and the other rules at equal work", columns, tuple(rows), note, f"{RUN} tradeoff")
 

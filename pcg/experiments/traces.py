@@ -40,6 +40,8 @@ TRACES, SENTENCES = "traces.parquet", "sentences.parquet"
 MASS, MOST = 0.98, 64
 """Of each distribution the likeliest tokens are kept that together have this mass, at most so many."""
 FULL = "SD"
+PARTS = ("entropy", "group size", "sound")
+"""What acceptance can be told by."""
 LISTS = ("draft_tokens", "draft_probs", "target_tokens", "target_probs")
 SCHEMA = pa.schema(
     [
@@ -121,7 +123,7 @@ def _likeliest(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class Replay:
     """The figures of a rule, as serving engines count them.
 
-    counts: drafted and accepted tokens of each round, `[R, 2]`. tests: every test, with the entropy of the target's
+    counts: drafted, accepted and tested tokens of each round, `[R, 3]`. tests: every test, with the entropy of the target's
     distribution there in nats; empty for what is not replayed.
     """
 
@@ -137,8 +139,8 @@ class Replay:
             sounds = dict(zip(tokens, sounds_like(codec, tokens), strict=True))
             heard = np.array([sounds.get(test.token, "the end of speech") for test, _ in self.tests])
             return [(str(name), int((heard == name).sum()), float(passed[heard == name].mean())) for name in np.unique(heard)]
-        if kind not in ("entropy", "group size"):
-            raise InputError("by", kind, "one of entropy, group size, sound")
+        if kind not in PARTS:
+            raise InputError("by", kind, "one of " + ", ".join(PARTS))
         values = np.array([h if kind == "entropy" else test.group_size for test, h in self.tests])
         quarters = filter(len, np.array_split(np.argsort(values, kind="stable"), 4))
         return [(f"{values[q[0]]:.3g} to {values[q[-1]]:.3g}", len(q), float(passed[q].mean())) for q in quarters]
@@ -155,13 +157,12 @@ class Replay:
     @property
     def tested_at(self) -> list[int]:
         """Tested tokens by position in the draft; all before a tested one had passed."""
-        tested = np.minimum(self.counts[:, 0], self.counts[:, 1] + 1)
-        return [int((tested > i).sum()) for i in range(self.counts[:, 0].max(initial=0))]
+        return [int((self.counts[:, 2] > i).sum()) for i in range(self.counts[:, 0].max(initial=0))]
 
     @property
     def acceptance_rate(self) -> float:
         """Accepted of drafted tokens."""
-        drafted, accepted = self.counts.sum(0)
+        drafted, accepted, _ = self.counts.sum(0)
         return float(accepted / max(1, drafted))
 
     @property
@@ -218,7 +219,10 @@ class Traces:
 
     def recorded(self, method: str) -> Replay:
         """Return the figures of a method as it ran."""
-        return Replay(np.array([(len(rows), sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method)]))
+        accepted = [
+            ([row["token"] for row in rows], sum(bool(row["accepted"]) for row in rows)) for rows in self.rounds(method)
+        ]
+        return Replay(np.array([self._counts(*each) for each in accepted]))
 
     def replay(self, rule: Rule) -> Replay:
         """Judge every round of SD by `rule`, with the recorded coins."""
@@ -231,9 +235,16 @@ class Traces:
             after = np.concatenate([q, q[-1:]])  # the bonus token, which is of no interest here, comes from the last row
             coins = replace(others, accept=accept, group=group)
             verdict = rule(torch.tensor(tokens), torch.from_numpy(p), torch.from_numpy(after), coins)
-            counts.append((len(tokens), verdict.accepted))
-            tests += zip(verdict.tests, map(entropy, q), strict=False)
+            counts.append(self._counts(tokens, verdict.accepted))
+            tests += zip(verdict.tests[: counts[-1][2]], map(entropy, q), strict=False)
         return Replay(np.array(counts), tests)
+
+    def _counts(self, tokens: list[int], accepted: int) -> tuple[int, int, int]:
+        """Count drafted, accepted and tested tokens of a round, which an accepted end of speech ends."""
+        end = self.vocabulary - 1
+        if end in tokens[:accepted]:
+            return len(tokens), tokens.index(end) + 1, tokens.index(end) + 1
+        return len(tokens), accepted, min(len(tokens), accepted + 1)
 
     def _dense(self, row: Mapping[str, object], kind: str) -> np.ndarray:
         """Return a distribution `[V]` as far as it is known; the drafted token's probability is exact."""

@@ -21,11 +21,8 @@ WORST_MOS = 1.0
 
 
 def for_judges(samples: np.ndarray, sample_rate: int, wanted_rate: int = JUDGE_RATE) -> np.ndarray:
-    """Resample `samples [N]`, floats, to float32 `[M]` at `wanted_rate`, clipped to -1..1 as a player would.
-
-    Raises:
-        InputError: if it is no audio of one channel.
-    """
+    """Resample `samples [N]`, floats, to float32 `[M]` at `wanted_rate`, clipped to -1..1 as a player would. Raises InputError
+    if it is no audio of one channel."""
     if not RATES[0] <= sample_rate <= RATES[1]:
         raise InputError("sample rate", sample_rate, f"{RATES[0]} to {RATES[1]} Hz")
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):

@@ -14,10 +14,16 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from pcg.errors import AssetError, PCGError, first_line
+from pcg.errors import AssetError, InputError, PCGError, first_line
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, Qwen2ForCausalLM
+
+
+def check_device(device: str) -> None:
+    """Raise InputError unless `device` is one that this machine has."""
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ class Synthesizer:
 
     def groups(self, theta: float, similarity: str = "cosine") -> Groups:
         """Return the Acoustic Similarity Groups at `theta`; the end of speech and codes that no corpus used stand alone."""
+        bounds("theta").check("theta", theta)
         return self.library.groups(theta, similarity)
 
     def statistics(self, theta: float, similarity: str = "cosine") -> GroupStatistics:

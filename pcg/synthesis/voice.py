@@ -36,7 +36,7 @@ from pcg.models.hub import (
 )
 from pcg.models.kernel.packing import lanes_here, words_here
 from pcg.models.llama import DecodingLlama
-from pcg.models.weights import Checkpoint, Vocabulary, count_weights, load_llama, read_checkpoint, read_tensors
+from pcg.models.weights import Checkpoint, Vocabulary, check_device, count_weights, load_llama, read_checkpoint, read_tensors
 from pcg.places import ASSETS
 from pcg.text import llasa, neutts
 from pcg.text.llasa import OWN_VOICE, load_reader
@@ -63,7 +63,10 @@ def read_recording(
     would not fit a part of it; without, it is cut at its last pause. transcribe: `[N]` samples at the codec's rate -> the
     words, asked where `transcript` is blank; None without a recogniser. Raises PCGError.
     """
-    known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
+    try:
+        known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
+    except InputError as error:
+        raise InputError("transcript", transcript, str(error).partition(", but must be ")[2].rstrip(".")) from error
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds
@@ -186,7 +189,6 @@ def _digest(folder: Path) -> str:
 
 FORMAT = 2
 REFERENCE_SUFFIX = ".safetensors"
-DEVICES = ("cpu", "cuda")
 FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
 PRECISIONS = (AUTO, FLOAT32, BFLOAT16, INT8)
 EMBEDDED = ASSETS / "voice"
@@ -256,8 +258,11 @@ class Voice:
             raise InputError("voice", name, "one of " + ", ".join(self.references))
         return self.references[name]
 
-    def reference_from_audio(self, path: Path, text: str, transcribe: Callable[[np.ndarray], str] | None = None) -> Reference:
+    def reference_from_audio(
+        self, path: Path | str, text: str, transcribe: Callable[[np.ndarray], str] | None = None
+    ) -> Reference:
         """Return a reference from a recording (see `read_recording`), or from what `write_reference` wrote."""
+        path = Path(path)
         if path.suffix == REFERENCE_SUFFIX:
             return self.read_reference(path)
         return read_recording(path, self.codec, self.reference_seconds, text, transcribe)
@@ -297,8 +302,7 @@ def load_voice(model: str = "embedded", device: str = "cpu", draft: str = "auto"
     The same take has other tokens in another precision. Raises InputError or AssetError where something is missing, damaged or
     of another kind, and PCGError where memory or disk have no room for it, or torchao is missing for 8 bits.
     """
-    if device not in DEVICES or (device == "cuda" and not torch.cuda.is_available()):
-        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
+    check_device(device)
     if precision not in PRECISIONS:
         raise InputError("precision", precision, "one of " + ", ".join(PRECISIONS))
     folder = model_folder(model, EMBEDDED, device)

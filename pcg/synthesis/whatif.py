@@ -66,11 +66,8 @@ class PathEstimate(NamedTuple):
 
 def follow(synthesizer: Synthesizer, take: Take, reference: Reference | None = None) -> Path:
     """Read the take's tokens again with both models, one pass each. reference: what it was spoken with, if not a known voice.
-
-    Raises:
-        InputError: for a long text of which a piece was cut at the length limit, as nothing tells where it ended; for a take
-            whose probabilities would fill the memory; and where no draft is loaded.
-    """
+    Raises InputError for a long text of which a piece was cut at the length limit, as nothing tells where it ended; for a take
+    whose probabilities would fill the memory; and where no draft is loaded."""
     voice = synthesizer.voice
     if voice.draft is None:
         raise InputError("draft", "none", "one whose tokens could be accepted")

@@ -11,10 +11,7 @@ from pcg.text.reading import PUNCTUATION, WORD_BREAK
 
 def espeak_phonemes(words: str) -> list[str]:
     """Turn words into espeak-ng's symbols for American English: IPA with stress, ``' '`` between words, punctuation as itself.
-
-    Raises:
-        PCGError: if `espeakng-loader` is not installed.
-    """
+    Raises PCGError if `espeakng-loader` is not installed."""
     symbols: list[str] = []
     for clause, mark in re.findall(r"([^,.?!;:]+)([,.?!;:]?)", words):
         for word in _clause_phonemes(clause.strip()).split():

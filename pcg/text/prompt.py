@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pcg.errors import AssetError, InputError, first_line
-from pcg.text.reading import PUNCTUATION, WORD_BREAK, normalise, phonemise, spoken_length, wordless
+from pcg.text.reading import PUNCTUATION, WORD_BREAK, given_phonemes, normalise, phonemise, spoken_length, wordless
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -84,10 +84,13 @@ class PhonemeReader:
         return SPECIALS.index("<speech_end>")
 
     def read(self, text: str) -> list[int]:
-        """Symbol numbers of `text`, always closed by a punctuation mark; phonemes that no training text had are left out."""
+        """Symbol numbers of `text`, always closed by a punctuation mark; phonemes that no training text had are left out, and
+        refused in words that are given by their phonemes."""
         words = normalise(text)
         closed = words if words[-1:] in tuple(PUNCTUATION) else words + "."
         number = {symbol: i for i, symbol in enumerate(self.symbols)}
+        if unknown := [symbol for symbol in given_phonemes(text) if symbol not in number]:
+            raise InputError("phoneme", unknown[0], "one of " + " ".join(self.symbols[1:]))
         found = [number[s] for s in phonemise(closed) if s in number]
         if not any(self.symbols[i] not in PUNCTUATION + WORD_BREAK for i in found):
             raise wordless(text)

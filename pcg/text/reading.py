@@ -69,6 +69,10 @@ _CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound"}
 _FORMULAS = "H2O2|H2O|CO2|CO|N2O|NO2|SO2|NH3|CH4|O2|O3|H2|N2"
 _STREETS = {"Dr": "Drive", "St": "Street", "Ave": "Avenue", "Rd": "Road", "Blvd": "Boulevard", "Ln": "Lane", "Ct": "Court"}
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_CHAPTER = re.compile(
+    r"\b((?:page|chapter|part|section|volume|act|scene)s? )(?!l\b)((?:x[cl]|l?x{0,3})(?:i[xv]|v?i{0,3}))(?<=\w)\b(?!['’])",
+    re.IGNORECASE,
+)
 _WORDS = {
     "≥": " greater than or equal to ", "≤": " less than or equal to ", "≠": " not equal to ", "≈": " about ", "×": " times ",
     "÷": " divided by ", "±": " plus or minus ", "→": " to ", "§": " section ", "%": " percent ",
@@ -103,8 +107,10 @@ def check_text(text: str) -> str:
     if not words.strip():
         raise InputError("text", text, "some English text")
     if any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\r\t" for c in stripped):
-        raise InputError("text", ascii(stripped[:40]), "free of control characters")
+        raise InputError("text", stripped[:40], "free of control characters")
     plain = _GIVEN.sub(r"\1", words)
+    if "](/" in plain:
+        raise InputError("text", stripped[:40], "one whose given words are [word](/phonemes/)")
     letters = [c for c in plain if c.isalpha()]
     if len(unread(plain)) > 0.2 * len(letters) or not any(c.isalnum() and c.isascii() for c in plain):
         raise InputError("text", stripped[:40], "English: letters from a to z, or digits")
@@ -132,6 +138,11 @@ def spoken_length(text: str) -> int:
 def plain_words(text: str) -> str:
     """Return `text` without pauses and without the phonemes of given words, as a reader or a judge sees it."""
     return _GIVEN.sub(r"\1", without_pauses(text))
+
+
+def given_phonemes(text: str) -> list[str]:
+    """Return the symbols of the words that `text` gives by their phonemes."""
+    return [symbol for word in _GIVEN.finditer(text) for symbol in phonemise(word[0])]
 
 
 def cut(text: str, length: Callable[[str], float], longest: float) -> list[str]:
@@ -264,14 +275,13 @@ def _names(text: str) -> str:
     """Streets, chapters in Roman figures, formulas."""
     ends = r"(?=\s+[a-z]|\s*$|\s*[,;:?!]|\s*\.)"
     text = re.sub(rf"\b([A-Z][a-z]+) ({'|'.join(_STREETS)})\.{ends}", lambda m: f"{m[1]} {_STREETS[m[2]]}", text)
-    pages = r"\b((?:page|chapter|part|section|volume|act|scene)s? )([ivxlc]+)\b"
-    text = re.sub(pages, lambda m: m[1] + _cardinal(_roman(m[2])), text, flags=re.IGNORECASE)
+    text = _CHAPTER.sub(_chapter, text)
     return re.sub(rf"\b(?:{_FORMULAS})\b", lambda m: " ".join(_digit(c) if c.isdigit() else c for c in m[0]), text)
 
 
 def _numbers(text: str) -> str:
     """Prices with a scale, telephone numbers, versions, decimals, years, dates, fractions and sizes."""
-    scales = "|".join(_SCALES)
+    scales, text = "|".join(_SCALES), re.sub(r"(?<=[$€£])(?=\.\d)", "0", text)
     text = re.sub(rf"([$€£])\s?(\d[\d,]*)(\.\d+)?\s?({scales})\b", _price, text, flags=re.IGNORECASE)
     text = re.sub(r"(?<![\w-])(?:\+?\d{1,3}[- ])?(?:\(\d{3}\) ?|\d{3}[- ])\d{3,4}-\d{4}\b", _digits, text)
     text = re.sub(r"\b(?<=[Cc]all )(?:911|999|112)\b|\b(?<=[Dd]ial )(?:911|999|112)\b", _digits, text)
@@ -311,6 +321,9 @@ def _cardinal(number: int) -> str:
     return str(cardinal(number))
 
 
-def _roman(figure: str) -> int:
-    values = [_ROMAN[c] for c in figure.lower()]
-    return sum(-v if v < max(values[i:]) else v for i, v in enumerate(values))
+def _chapter(match: re.Match[str]) -> str:
+    """Read "Act IV" as a number, and "the part I like" as it stands."""
+    if match[2] in "iI" and match[1].islower() and re.match(r"\s+\w", match.string[match.end() :]):
+        return match[0]
+    values = [_ROMAN[c] for c in match[2].lower()]
+    return match[1] + _cardinal(sum(-v if v < max(values[i:]) else v for i, v in enumerate(values)))

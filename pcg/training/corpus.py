@@ -122,19 +122,20 @@ TEACHERS = {"hibari": Hibari, "joe": Joe, "espeak": Espeak}
 
 @dataclass(frozen=True)
 class Speaker:
-    """One voice of a corpus: a teacher, how far it is shifted, and how many hours it speaks."""
+    """One voice of a corpus: a teacher, how far it is shifted, how many hours it speaks, and the text of its reference."""
 
     teacher: Literal["hibari", "joe", "espeak"] = "hibari"
     shift: Annotated[float, Field(ge=0.7, le=1.4)] = 1.0
     hours: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    reference: str = "The old boat moved slowly along the river."
 
 
 SPEAKERS = {
     "heart": Speaker("hibari", 1.0, 18.0),
     "hazel": Speaker("hibari", 0.88, 4.5),
     "wren": Speaker("hibari", 1.09, 4.5),
-    "joe": Speaker("joe", 1.0, 6.0),
-    "finn": Speaker("joe", 1.07, 2.0),
+    "joe": Speaker("joe", 1.0, 6.0, "There was a light in the window of the house across the street."),
+    "finn": Speaker("joe", 1.07, 2.0, "She asked me whether the shop would be open on Sunday."),
 }
 
 
@@ -224,10 +225,7 @@ def make_corpus(
     corpus: Path, prose: Path, speakers: Mapping[str, Speaker], held_out_each: int, seed: int, processes: int
 ) -> None:
     """Speak the corpus. Which sentence goes to which shard depends on the seed alone, and shards that exist are kept.
-
-    Args:
-        held_out_each: held-out sentences of each kind that each voice says.
-    """
+    held_out_each: held-out sentences of each kind that each voice says."""
     pool, order, jobs = build_pool(prose, seed), random.Random(seed), []
     sentences = itertools.cycle(pool.train)
     for number, (voice, speaker) in enumerate(speakers.items()):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from transformers import PreTrainedModel
 
-from pcg.errors import AssetError, InputError, first_line
+from pcg.errors import AssetError, first_line
 from pcg.files import write_json, write_safetensors
 from pcg.training.tokens import IGNORED, Batch
 
@@ -61,12 +61,6 @@ Steps = int | timedelta
 """How many, or a time: as many as fit into it, over all runs, with the checks between them."""
 ROWS_BETWEEN = 5
 """Rows of a log from one evaluation to the next."""
-
-
-def check_device(device: str) -> None:
-    """Raise InputError unless `device` is one that this machine has."""
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise InputError("device", device, "cpu" + (" or cuda" if torch.cuda.is_available() else " (no CUDA device is here)"))
 
 
 def agrees(note: Path, asked: Mapping[str, object]) -> bool:

@@ -136,11 +136,8 @@ def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def write_card(out: Path, name: str, task: str, tags: Sequence[str], **values: object) -> None:
-    """Write the model card of the folder `out`: the template `card_NAME.md` filled with `values`.
-
-    Args:
-        task: the hub's name of what the model does.
-    """
+    """Write the model card of the folder `out`: the template `card_NAME.md` filled with `values`. task: the hub's name of what
+    the model does."""
     loader, escape = FileSystemLoader(Path(__file__).parent), select_autoescape()
     environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=escape, lstrip_blocks=True)
     data = ModelCardData(license="apache-2.0", language="en", library_name="pcg-lab", pipeline_tag=task, tags=list(tags))

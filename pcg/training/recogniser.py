@@ -26,6 +26,7 @@ from pcg.asr.self_speculative import PRESETS, transcribe
 from pcg.errors import InputError
 from pcg.files import replacing, write_checksums
 from pcg.metrics.intelligibility import pooled, word_errors
+from pcg.models.weights import check_device
 from pcg.recipe import Count, Recipe
 from pcg.synthesis.voice import EMBEDDED, load_codec
 from pcg.training import loop, speech
@@ -64,7 +65,7 @@ def train_recogniser(work: Path, out: Path, device: str, seed: int, processes: i
     corpus, more = work / "corpus", work / "recogniser_corpus"
     if not shards(corpus):
         raise InputError("work", str(work), "a folder whose corpus `pcg train corpus` has made")
-    loop.check_device(device)
+    check_device(device)
     speech.make_voices(more, corpus, seed, processes)
     codec = load_codec(EMBEDDED / "codec")
     for split in ("train", "held_out_sentences"):
@@ -105,11 +106,8 @@ def train_parts(
     seconds: float = SECONDS,
 ) -> tuple[nn.ModuleDict, Subwords]:
     """Train the encoder by CTC over characters, at its end and at the draft in its middle; and the reader, which is projector
-    and language model, by the cross-entropy of the text behind the encoder's frames. Neither's loss reaches the other.
-
-    Args:
-        seconds: padded speech in a batch.
-    """
+    and language model, by the cross-entropy of the text behind the encoder's frames. Neither's loss reaches the other. seconds:
+    padded speech in a batch."""
     path = work / "recogniser_subwords.json"
     if not path.exists():
         with replacing(path) as temporary:

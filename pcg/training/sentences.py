@@ -31,11 +31,8 @@ class SentencePool:
 
 
 def build_pool(prose: Path, seed: int) -> SentencePool:
-    """Gather every source, normalise, leave out evaluation sentences, and split.
-
-    Args:
-        prose: a file of one sentence a line; the dictionary is Debian's package `wordnet-base`.
-    """
+    """Gather every source, normalise, leave out evaluation sentences, and split. prose: a file of one sentence a line; the
+    dictionary is Debian's package `wordnet-base`."""
     rng = random.Random(seed)
     glosses = [gloss for gloss in _wordnet() if rng.random() < GLOSS_SHARE]
     written = map(_sentence, [*_prose(prose), *glosses])

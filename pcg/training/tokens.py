@@ -159,10 +159,7 @@ class Epochs(Generic[T]):
 
 class TokenBatches:
     """Batches of about `budget` padded tokens; a row is two or three utterances of a voice, about `longest` codes at most.
-
-    Raises:
-        InputError: if no voice has two utterances; `what` is what errors call them.
-    """
+    Raises InputError if no voice has two utterances; `what` is what errors call them."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from pcg.files import write_checksums, write_json
 from pcg.groups.library import load_or_build_atlas
 from pcg.groups.neighbours import build_neighbours
 from pcg.models.feature_draft import unit, usual_taps
-from pcg.models.weights import Vocabulary, load_llama
+from pcg.models.weights import Vocabulary, check_device, load_llama
 from pcg.recipe import Count, Recipe
 from pcg.settings import bounds
 from pcg.synthesis.voice import load_voice
@@ -40,7 +40,6 @@ from pcg.training.tokens import IGNORED, Batch, TokenBatches, TokenizedUtterance
 
 STAGES = ("corpus", "codec", "target", "draft", "publish")
 TRIALS = 16
-REFERENCE_TEXT = "The old boat moved slowly along the river."
 SHARES = {"codec_token": 0.1, "codec_sound": 0.2, "codec_critic": 0.2, "target": 0.4, "draft": 0.1}
 """Of the minutes, where a recipe has them."""
 STEPS = {*(f"{name}_steps" for name in SHARES), "target_decay_share", "minutes"}
@@ -90,12 +89,10 @@ def train(
     stage: str, work: Path, prose: Path | None, out: Path, device: str, seed: int, processes: int, recipe: VoiceRecipe
 ) -> None:
     """Run one stage, or "all" of them, in `work`; finished stages are not repeated. Stage "unpack" lets the later ones continue
-    from the published voice in `out`.
-
-    Raises:
-        InputError: if `work` was begun with another recipe or seed.
-    """
-    loop.check_device(device)
+    from the published voice in `out`. Raises InputError if `work` was begun with another recipe or seed."""
+    check_device(device)
+    if stage in ("corpus", "all") and (prose is None or not prose.is_file()):
+        raise InputError("prose", prose and str(prose), "a text file of English prose, one sentence a line")
     training = VoiceTraining(work, device, seed, recipe)
     given = {"corpus": (prose, processes), "publish": (out,), "unpack": (out,)}
     begun = {name: value for name, value in recipe.as_dict().items() if name not in STEPS}
@@ -115,9 +112,7 @@ class VoiceTraining:
     seed: int
     recipe: VoiceRecipe
 
-    def run_corpus(self, prose: Path | None, processes: int) -> None:
-        if prose is None or not prose.is_file():
-            raise InputError("prose", str(prose), "a text file of English prose, one sentence a line")
+    def run_corpus(self, prose: Path, processes: int) -> None:
         make_corpus(self.corpus, prose, self.recipe.speakers, self.recipe.held_out_each, self.seed, processes)
 
     def run_codec(self) -> None:
@@ -186,8 +181,8 @@ class VoiceTraining:
         """Write the voice, its map and its card."""
         codec, spoken, target = self.codec(), self.spoken("train"), self.target()
         references = {
-            voice: Reference(REFERENCE_TEXT, codec.encode(torch.from_numpy(speak(speaker, REFERENCE_TEXT, self.seed))))
-            for voice, speaker in self.recipe.speakers.items()
+            voice: Reference(said.reference, codec.encode(torch.from_numpy(speak(said, said.reference, self.seed))))
+            for voice, said in self.recipe.speakers.items()
         }
         usage = used_codes(spoken, codec.codebook_size)
         write_voice(out, "embedded", target, self.draft(target), codec, self.reader, references, usage)

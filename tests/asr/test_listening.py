@@ -50,6 +50,9 @@ def test_long_speech_is_cut_in_its_pauses() -> None:
     assert parts[0].start == 0
     assert 0.3 * RATE < len(speech) - parts[-1].stop < 0.4 * RATE  # the last pause is no speech
     assert all(not speech[p.stop - 160 : p.stop + 160].any() for p in parts[:-1])
+    noise = 0.1 * rng.standard_normal(14 * RATE).astype(np.float32)
+    noise[9 * RATE : 9 * RATE + RATE // 12] = 0  # shorter than what is looked at, far from where the search begins
+    assert cut(noise, RATE)[0].stop == pytest.approx(9.05 * RATE, abs=0.1 * RATE)
 
 
 def test_minutes_are_transcribed_in_parts(recogniser: Recogniser, tmp_path: Path, babble: Babble) -> None:

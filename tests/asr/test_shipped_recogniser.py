@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcg.asr.embedded import EMBEDDED, load_recogniser
+from pcg.asr.embedded import load_recogniser
 from pcg.asr.judges import way_of
 from pcg.asr.self_speculative import PRESETS, listen_to_all, transcribe
 from pcg.metrics.intelligibility import pooled, word_errors
@@ -22,11 +22,6 @@ def spoken():
     """What each reference voice says after a trip through the codec, and the text."""
     voice = load_voice()
     return [(reference.text, voice.codec.decode(reference.codes)) for reference in voice.references.values()]
-
-
-def test_it_is_small():
-    sizes = [p.stat().st_size for p in EMBEDDED.rglob("*") if p.is_file()]
-    assert sum(sizes) <= 25 * MEGABYTE
 
 
 @pytest.mark.parametrize("mode", ["accurate", "words"])

@@ -31,9 +31,9 @@ def test_help_names_every_command_and_loads_nothing_heavy():
 
 
 def test_normalise_shows_words_and_phonemes_and_names_what_is_left_out(capsys):
-    assert main(["normalise", "Dr. Smith paid $5.2M, 日本."]) == 0
+    assert main(["normalise", "Dr. Smith [paid](/pˈAd/) $5.2M, 日本."]) == 0
     words, phonemes, left_out = capsys.readouterr().out.splitlines()
-    assert words == "words     Dr. Smith paid five point two million dollars."
+    assert words == "words     Dr. Smith [paid](/pˈAd/) five point two million dollars."
     assert phonemes.startswith("phonemes  dˈɑktəɹ smˈɪθ")
     assert left_out == "left out  日本"
     assert main(["normalise", "日本"]) == 2
@@ -206,10 +206,19 @@ def test_groups_shrink_to_singletons_as_theta_rises(model, capsys):
         (["transcribe", "missing.wav"], "audio file"),
         (["transcribe", "missing.wav", "--mode", "magic"], "mode"),
         (["speak", "hello", "--verify", "0"], "verify is '0', but must be at least 1."),
+        (["speak", "hello", "--out", "take.mp3"], "out is 'take.mp3', but must be a name that ends in .wav"),
+        (["speak", "hello", "--reference-text", "hi"], "reference-text is 'hi', but must be left out"),
+        (["speak", "hello", "--reference", __file__, "--reference-text", "你"], "transcript is '你', but must be English"),
+        (["speak", "[hello](/☃/)"], "phoneme is '☃', but must be one of"),
+        (["serve", "--voices", __file__, "--port", "0"], "voices is"),
+        (["bench", "shape", "--device", "tpu"], "device is 'tpu', but must be cpu"),
+        (["train", "corpus", "--work", "never", "--seed", "-1"], "seed is '-1', but must be a whole number from 0"),
+        (["train", "corpus", "--work", "never"], "prose is missing"),
+        (["replay", "sd", "--by", "phone"], "by is 'phone', but must be one of entropy"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(model, capsys, arguments, named):
-    without = "--model" in arguments or arguments[0] in ("sing", "train", "transcribe")
+    without = "--model" in arguments or arguments[0] in ("sing", "train", "transcribe", "bench", "replay")
     given = arguments if without else [*arguments, "--model", model]
     assert main(given) == 2
     captured = capsys.readouterr()

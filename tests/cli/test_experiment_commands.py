@@ -61,9 +61,7 @@ def test_the_papers_tables_come_from_one_command(where, calls, capsys):
 
 def test_experiments_are_listed(capsys):
     assert main(["experiment", "list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "main", "tradeoff", "swap", "paper",
-    ]  # fmt: skip
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["main", "tradeoff", "swap", "paper"]
 
 
 @pytest.mark.parametrize(

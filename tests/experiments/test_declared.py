@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from pcg.errors import InputError
 from pcg.experiments.grids import EXPERIMENTS, SET, declared
 from pcg.experiments.results import method
 from pcg.experiments.unit import Unit, Utterance
@@ -38,8 +37,3 @@ def test_a_grid_is_the_beginning_of_the_utterances_and_names_are_told_apart(name
         grid, count = declared(name, UTTERANCES, quick), EXPERIMENTS[name][2 + quick]
         assert grid.utterances == UTTERANCES[:count]
         assert len({c.name for c in grid.conditions}) == len(grid.conditions)
-
-
-def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match="experiment is 'mian', but must be one of main, tradeoff"):
-        declared("mian", UTTERANCES, False)

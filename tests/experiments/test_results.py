@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from pcg.errors import InputError
-from pcg.experiments.results import Difference, Results, Summary, curve, estimate, holm, method, nearest, pareto, summarise
+from pcg.experiments.results import (
+    Difference,
+    Results,
+    Summary,
+    at_equal_work,
+    curve,
+    estimate,
+    holm,
+    method,
+    pareto,
+    summarise,
+)
 from pcg.experiments.unit import Condition, Record
 from pcg.groups.swap import Swap
 from pcg.metrics.estimate import bootstrap
@@ -139,7 +150,7 @@ def test_a_swap_has_no_speed() -> None:
     row = by_name(records)["swap"]
     assert (row.speedup, row.mean_acceptance_length, row.lm_rtf) == (None, None, None)
     assert (row.swapped.value, row.mel_distance.value) == (0.9, 4.0)
-    assert Difference(Results(records), swap, AR).wer.value == pytest.approx(0.2)
+    assert row.change.wer.value == pytest.approx(0.2)
 
 
 def test_a_paired_difference_sees_what_unpaired_intervals_hide() -> None:
@@ -149,7 +160,7 @@ def test_a_paired_difference_sees_what_unpaired_intervals_hide() -> None:
     records = [record(SD, i, int(e)) for i, e in enumerate(hard)] + [record(ssd(0.3), i, int(e)) for i, e in enumerate(worse)]
     rows = by_name(records)
     assert rows["SSD 0.3"].wer.low < rows["SD"].wer.high
-    found = Difference(Results(records), ssd(0.3), SD)
+    found = less(records, ssd(0.3), SD)
     assert found.utterances == 60
     assert found.wer.value == pytest.approx((worse - hard).sum() / 600)
     assert 0 < found.wer.low < found.wer.value < found.wer.high
@@ -164,13 +175,13 @@ def test_two_of_the_same_kind_do_not_differ_and_intervals_cover_the_truth() -> N
     for _ in range(50):
         errors = coins.poisson(1.0, (2, 40))
         records = [record(c, i, int(e)) for c, row in zip((SD, ssd(0.3)), errors, strict=True) for i, e in enumerate(row)]
-        found = Difference(Results(records), ssd(0.3), SD)
+        found = less(records, ssd(0.3), SD)
         missed += not found.wer.low <= 0 <= found.wer.high
         rejected += found.p < 0.05
     assert missed <= 8
     assert rejected <= 8
     same = [record(SD, 0, 2), record(SD, 1, 3), record(ssd(0.3), 0, 2), record(ssd(0.3), 1, 3)]
-    assert Difference(Results(same), ssd(0.3), SD).p is None
+    assert less(same, ssd(0.3), SD).p is None
     coins, held, false = np.random.default_rng(2), 0, 0
     for _ in range(60):
         results = Results([record(AR, i, int(coins.binomial(10, 0.2))) for i in range(40)])
@@ -181,11 +192,15 @@ def test_two_of_the_same_kind_do_not_differ_and_intervals_cover_the_truth() -> N
     assert false < 10
 
 
+def less(records: list[Record], ours: Condition, theirs: Condition) -> Difference:
+    return Difference(ours.name, *Results(records).sums(ours, theirs))
+
+
 def spoken(condition: Condition, errors: int, speed: float, count: int = 12, **figures: object) -> list[Record]:
     return [record(condition, i, errors + i % 2, 20, speed + i % 3, **figures) for i in range(count)]
 
 
-def test_pcg_is_compared_at_the_setting_of_nearest_work_that_has_all_utterances() -> None:
+def test_pcg_is_compared_by_a_mix_of_settings_of_equal_work_that_have_all_utterances() -> None:
     """PCG has 2, 2.1 and 3 tokens a call, SSD's point 2.25; the second setting lacks utterances."""
     rounds = {"drafted": 120, "rounds": 40}
     records = spoken(AR, 0, 100) + spoken(SD, 1, 90, accepted=20, **rounds) + spoken(pcg(0.6), 2, 120, accepted=40, **rounds)
@@ -193,10 +208,22 @@ def test_pcg_is_compared_at_the_setting_of_nearest_work_that_has_all_utterances(
     records += spoken(ssd(0.3), 7, 900, accepted=50, **rounds)
     results = Results(records)
     assert [c.name for c in curve(results, "PCG", ssd(0.3))] == ["SD", "PCG 0.6", "PCG 0.5", "PCG 0.4"]
-    near = nearest(results, "PCG", ssd(0.3))
-    assert (near.condition.name, near.baseline.name, near.utterances) == ("PCG 0.6", "SSD 0.3", 12)
-    assert near.wer.value == pytest.approx((2.5 - 7.5) / 20, abs=1e-6)
-    assert nearest(Results(spoken(ssd(0.3), 1, 100)), "PCG", ssd(0.3)) is None
+    mixed = at_equal_work(results, "PCG", ssd(0.3))
+    assert (mixed.name, mixed.utterances) == ("PCG 0.6 (75%) and PCG 0.4 (25%)", 12)
+    assert [work.value for work in mixed.work] == [2.25, 2.25]
+    assert mixed.wer.value == pytest.approx((0.75 * 2.5 + 0.25 * 6.5 - 7.5) / 20)
+    near = at_equal_work(Results([r for r in records if r.unit.condition != pcg(0.4)]), "PCG", ssd(0.3))
+    assert (near.name, [work.value for work in near.work]) == ("PCG 0.6", [2.0, 2.25])
+    assert near.wer.value == pytest.approx((2.5 - 7.5) / 20)
+    assert at_equal_work(Results(spoken(ssd(0.3), 1, 100)), "PCG", ssd(0.3)) is None
+
+
+def test_a_recording_is_compared_with_every_seed() -> None:
+    teacher = Condition("teacher", Settings("ar"), model="original")
+    records = [record(AR, i, seed, seed=seed) for i in range(3) for seed in range(3)] + [
+        record(teacher, i, 0) for i in range(3)
+    ]
+    assert by_name(records)["teacher"].change.wer.value == pytest.approx(-0.1)
 
 
 def test_a_loss_is_ruled_out_by_many_utterances_and_p_is_adjusted_for_all_claims() -> None:
@@ -206,7 +233,7 @@ def test_a_loss_is_ruled_out_by_many_utterances_and_p_is_adjusted_for_all_claims
     def test_of(count: int, more: int) -> tuple[float, float]:
         records = [record(AR, i, int(errors[i])) for i in range(count)]
         records += [record(SD, i, int(rng.integers(0, 3)) + more) for i in range(count)]
-        return Difference(Results(records), SD, AR).no_loss(0.02)
+        return less(records, SD, AR).no_loss(0.02)
 
     many, few, worse = test_of(400, 0), test_of(10, 0), test_of(400, 1)
     assert many[0] < 0.01 < few[0]
@@ -219,14 +246,21 @@ def test_a_loss_is_ruled_out_by_many_utterances_and_p_is_adjusted_for_all_claims
 def test_the_front_is_what_nothing_beats() -> None:
     records = [record(AR, 0, 1, speed=100), record(SD, 0, 2, speed=90), record(ssd(0.3), 0, 3, speed=140)]
     records += [record(pcg(0.5), 0, 2, speed=140), record(pcg(0.3), 0, 4, speed=200)]
-    assert [row.name for row in pareto(summarise(Results(records)))] == ["AR", "PCG 0.5", "PCG 0.3"]
+    front = {row.name: share for row, share in pareto(summarise(Results(records)))}
+    assert front == {"AR": 1, "PCG 0.5": 1, "PCG 0.3": 1}
     records.append(record(pcg(0.4), 0, 4, speed=130, characters=(0, 50)))  # beaten by words, not by letters
-    assert "PCG 0.4" not in [row.name for row in pareto(summarise(Results(records)))]
-    assert "PCG 0.4" in [row.name for row in pareto(summarise(Results(records)), ("wer", "cer"))]
+    assert "PCG 0.4" not in [row.name for row, _ in pareto(summarise(Results(records)))]
+    assert "PCG 0.4" in [row.name for row, _ in pareto(summarise(Results(records)), ("wer", "cer"))]
+    close = [record(c, i, int(i % 9 < n), speed=s) for c, n, s in ((AR, 3, 100), (SD, 4, 99)) for i in range(27)]
+    assert not {"SD"} & {row.name for row, _ in pareto(summarise(Results(close)))}
+    varied = [record(SD, i, int(i % 5 == 0), speed=99 + i % 3) for i in range(27)] + close[:27]
+    assert 0.2 < {row.name: share for row, share in pareto(summarise(Results(varied)))}["SD"] < 1
 
 
 def test_the_likelihood_of_a_text_under_the_target_is_compared_with_that_of_ar() -> None:
     results = Results([record(pcg(0.3), 1, nats=240.0), record(AR, 1, nats=100.0)])
     assert {row.method: row for row in summarise(results)}["PCG"].nll.value == pytest.approx(2.4)
-    assert Difference(results, pcg(0.3), AR).nll.value == pytest.approx(1.4)
-    assert Difference(Results([record(pcg(0.3), 1), record(AR, 1)]), pcg(0.3), AR).nll is None
+    assert by_name([record(pcg(0.3), 1, nats=240.0), record(AR, 1, nats=100.0)])["PCG 0.3"].change.nll.value == pytest.approx(
+        1.4
+    )
+    assert less([record(pcg(0.3), 1), record(AR, 1)], pcg(0.3), AR).nll is None

@@ -4,12 +4,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 from pcg.errors import AssetError, InputError
-from pcg.experiments.traces import SENTENCES, TRACES, Recorder, Traces, write_traces
+from pcg.experiments.traces import SCHEMA, SENTENCES, TRACES, Recorder, Traces, write_traces
 from pcg.experiments.unit import Condition, Unit, Utterance
 from pcg.files import write_checksums
 from pcg.metrics.intelligibility import read_sentences
@@ -70,7 +71,16 @@ def test_a_replay_decides_as_the_rule_did(folder: Path, synthesizer: Synthesizer
         assert found.rounds == len(wanted)
         assert sum(found.accepted_at) == pytest.approx(sum(wanted), abs=0.02 * found.counts[:, 0].sum())
         assert not np.array_equal(found.counts, recorded)
-    assert traces.replay(tolerant(1)).acceptance_rate == 1
+    assert traces.replay(tolerant(1)).acceptance_of_tested == 1
+
+
+def test_an_accepted_end_of_speech_ends_a_round() -> None:
+    tests = [(2, True), (4, True), (1, True)], [(4, False), (1, None), (2, None)]
+    rows = [
+        {"method": "SD", "utterance": 0, "seed": 0, "round": i, "token": t, "accepted": a} for i in (0, 1) for t, a in tests[i]
+    ]
+    found = Traces(pa.Table.from_pylist(rows, SCHEMA), 5, "").recorded("SD")
+    assert found.counts.tolist() == [[3, 2, 2], [3, 0, 1]]
 
 
 @pytest.mark.parametrize("kind", ["entropy", "group size", "sound"])

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from pcg.errors import InputError
 from pcg.groups.library import GroupLibrary, mel_features
 from pcg.groups.neighbours import build_neighbours
 from pcg.settings import SIMILARITIES
@@ -56,11 +55,6 @@ def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(voice, tmp_path, terminal
     library(voice, tmp_path, show_progress=True).neighbours()
     shown = capsys.readouterr().err
     assert "cosine: 100%" in shown if terminal else shown == ""
-
-
-def test_an_unknown_similarity_is_refused(voice, tmp_path):
-    with pytest.raises(InputError, match="cosine, mel"):
-        library(voice, tmp_path).neighbours("taste")
 
 
 def test_codes_that_sound_alike_are_alike(voice):

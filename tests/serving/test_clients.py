@@ -24,9 +24,7 @@ BEARER = {"authorization": "Bearer sk-none"}
 # By client: headers, body, and the fields that are ignored.
 CLIENTS = {
     # platform.openai.com/docs/guides/text-to-speech, the example for curl
-    "curl": (
-        BEARER, {"model": "gpt-4o-mini-tts", "input": TEXT, "voice": "coral", "instructions": "Calm."}, "instructions",
-    ),
+    "curl": (BEARER, {"model": "gpt-4o-mini-tts", "input": TEXT, "voice": "coral", "instructions": "Calm."}, "instructions"),
     # github.com/openai/openai-python, audio.speech.create: unset fields are left out
     "openai-python": (
         {**BEARER, "accept": "application/octet-stream", "x-stainless-lang": "python", "user-agent": "OpenAI/Python 3.54.0"},
@@ -40,9 +38,7 @@ CLIENTS = {
         None,
     ),
     # docs.openwebui.com, OpenAI TTS: the browser's body, with model and voice of the settings
-    "Open WebUI": (
-        {**BEARER, "x-openwebui-user-name": "Ada"}, {"model": "tts-1-hd", "input": TEXT, "voice": "shimmer"}, None
-    ),
+    "Open WebUI": ({**BEARER, "x-openwebui-user-name": "Ada"}, {"model": "tts-1-hd", "input": TEXT, "voice": "shimmer"}, None),
     # docs.litellm.ai/docs/text_to_speech: what is unset may come as null
     "LiteLLM": (
         BEARER,
@@ -59,9 +55,7 @@ CLIENTS = {
         "download_format, lang_code, normalization_options",
     ),
     # docs.pipecat.ai, OpenAITTSService: raw samples at 24 kHz
-    "pipecat": (
-        BEARER, {"input": TEXT, "model": "gpt-4o-mini-tts", "voice": "ballad", "response_format": "pcm"}, None
-    ),
+    "pipecat": (BEARER, {"input": TEXT, "model": "gpt-4o-mini-tts", "voice": "ballad", "response_format": "pcm"}, None),
     # docs.livekit.io/agents, the plugin of OpenAI
     "LiveKit": (
         BEARER, {"input": TEXT, "model": "gpt-4o-mini-tts", "voice": "ash", "response_format": "opus", "speed": 1.0}, None
