@@ -134,7 +134,7 @@ SPEAKERS = {
     "heart": Speaker("hibari", 1.0, 18.0),
     "hazel": Speaker("hibari", 0.88, 4.5),
     "wren": Speaker("hibari", 1.09, 4.5),
-    "joe": Speaker("joe", 1.0, 6.0, "There was a light in the window of the house across the street."),
+    "joe": Speaker("joe", 1.0, 6.0, "Please put the book back on the shelf when you have finished with it."),
     "finn": Speaker("joe", 1.07, 2.0, "She asked me whether the shop would be open on Sunday."),
 }
 
