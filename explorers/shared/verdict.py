@@ -42,7 +42,7 @@ def winner_lines(results: Mapping[str, Measured]) -> list[str]:
     lines = [f"Over {rules[best].n} sentences {NAMES[best]} won: {rules[best].speed_up:.2f} times as fast as AR."]
     others = [f"{NAMES[n]} {r.speed_up:.2f} ×" for n, r in rules.items() if n != best]
     misheard = [f"{NAMES[n]} {percent(results[n].wer)}" for n in ("ar", *rules)]
-    floor = f"; recordings by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
+    floor = f"; original speech by the same judge {percent(results['floor'].wer)}" if "floor" in results else ""
     unlikely = [f"{NAMES[n]} {r.less_likely:.2f}" for n, r in rules.items() if r.less_likely is not None]
     nats = f" Less likely than AR's text, nats a token: {', '.join(unlikely)}." if unlikely else ""
     return [*lines, f"{', '.join(others)}. Words misheard: {', '.join(misheard)}{floor}.{nats}"] if others else lines

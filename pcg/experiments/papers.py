@@ -48,10 +48,8 @@ _SSD_SETUP = (
 _OURS = "Ours: the model, sentences and judges of this report: compare directions, not levels."
 DIFFERS = {
     "main": f"{_PCG_SETUP} {_OURS} DNSMOS predicts a rating and is none.",
-    "equal": "The shares are those of the takes of two settings that together work as much as the rule. The paper compares one "
-    "setting of each method at the same speed-up.",
-    "swap": "The paper's Sim-O is the change of the similarity to the reference voice; ours is the similarity to the same "
-    "utterance before the swap.",
+    "equal": "The shares are those of the takes of two settings that together work as much as the rule.",
+    "swap": "The paper's Sim-O is to the reference voice; our similarity is to the same utterance before the swap.",
     "ssd": f"{_SSD_SETUP} {_OURS} LM-RTF depends on the machine.",
     "acceptance": "The papers print no rates of acceptance; PCG says that thinning never takes more than 3 trials on average.",
     "claims": f"{_PCG_SETUP} {_SSD_SETUP} {_OURS} A claim holds or is contradicted where its 95 % interval lies wholly on one "

@@ -148,10 +148,10 @@ def estimate(statistic: Statistic, *sums: Sums) -> Estimate | None:
 def over_few(statistic: Statistic, *sums: Sums) -> Estimate | None:
     """Return `statistic` > 0 of the totals of `sums` with Student's 95 % interval of its logarithm over their few rows, where a
     bootstrap's is too narrow; None for none."""
-    if not len(sums[0]):
-        return None
     from scipy.stats import t
 
+    if not len(sums[0]):
+        return None
     each, value = np.log(statistic(*sums)), float(statistic(*(s.total for s in sums)))
     half = float(t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / len(each) ** 0.5)
     return Estimate(value, value * np.exp(-half), value * np.exp(half))

@@ -217,7 +217,7 @@ def test_the_verdict_names_the_winner_with_at_most_two_numbers_first() -> None:
     assert first == "Over 200 sentences SSD won: 1.31 times as fast as AR."
     assert second == "PCG 1.29 ×. Words misheard: AR 20 %, SSD 21 %, PCG 20.5 %."
     *_, floored = verdict_lines(Session(), results | {"floor": Measured(50, 1.0, 0.031)})
-    assert floored.endswith("recordings by the same judge 3.1 %.")
+    assert floored.endswith("original speech by the same judge 3.1 %.")
     first, *_ = verdict_lines(Session(), results | {"membership": Measured(200, 1.4, 0.2)})
     assert first == "Over 200 sentences the large model's top 50 won: 1.40 times as fast as AR."
     assert verdict_lines(Session(), {}) == []
