@@ -153,7 +153,7 @@ class Stored(Checked):
         settings = _object("settings", own.get("settings"))
         if missing := [name for name in Settings.model_fields if name not in settings]:
             # The defaults of another version would stand in for it.
-            raise InputError(missing[0], "missing", "given")
+            raise InputError(missing[0], None, "given")
         origin = Origin(**_object("origin", own.get("origin")))
         return cls(**{**own, "settings": Settings.from_dict(settings), "origin": origin})
 

@@ -81,7 +81,7 @@ class Checked(BaseModel):
         if name not in cls.model_fields:
             return InputError("setting", name[:LONGEST_WORD], "one of " + ", ".join(cls.model_fields))
         if first["type"] == "missing":
-            return InputError(name, "missing", "given")
+            return InputError(name, None, cls.allowed(name))
         return InputError(name, shown(first["input"]), cls.allowed(name))
 
     def with_(self, **changes: object) -> Self:

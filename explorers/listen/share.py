@@ -55,7 +55,7 @@ def brought(what: object) -> Stored | Settings:
         return stored
     if isinstance(values.get("file"), str):
         return Stored.from_json(values["file"])
-    raise InputError("take", "missing", "a link, a JSON file or a WAV file that PCG Lab wrote")
+    raise InputError("take", None, "a link, a JSON file or a WAV file that PCG Lab wrote")
 
 
 def controls_of(stored: Stored | Settings, voices: Collection[str]) -> dict[str, object]:

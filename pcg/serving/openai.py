@@ -326,7 +326,7 @@ class SpeechApi:
             if not isinstance(name, str) or not VOICE_NAME.fullmatch(name):
                 raise InputError("name", name, "1 to 40 of the characters a-z, 0-9, _ and -")
             if not isinstance(recording, UploadFile) or not isinstance(words, str):
-                raise InputError("audio_sample", "missing", "a recording")
+                raise InputError("audio_sample", None, "a recording")
             if name in (*self._service.offer.voices, *self._stand_ins, *self._recorded):
                 raise Refusal(InputError("name", name, "another one: there is such a voice"), 409)
             if len(self._recorded) >= self._limits.voices:
