@@ -38,14 +38,14 @@ def refused(arguments, capsys):
 
 @pytest.mark.parametrize("name", ["speak", "report"])
 def test_a_file_that_cannot_be_written_is_one_sentence_and_leaves_no_half_file(commands, tmp_path, little_room, capsys, name):
-    there, pipe = tmp_path / "there", tmp_path / "pipe"
+    there, pipe = tmp_path / "there.wav", tmp_path / "pipe.wav"
     there.mkdir()
     os.mkfifo(pipe)
     assert "it is a folder" in refused([*commands[name], str(there)], capsys)
     assert "it is a device" in refused([*commands[name], str(pipe)], capsys)
-    assert "cannot be written" in refused([*commands[name], "/dev/null/inside/out"], capsys)
+    assert "cannot be written" in refused([*commands[name], "/dev/null/inside/out.wav"], capsys)
     with little_room():
-        assert "cannot be written" in refused([*commands[name], str(there / "out")], capsys)
+        assert "cannot be written" in refused([*commands[name], str(there / "out.wav")], capsys)
     assert pipe.is_fifo()
     assert not list(there.iterdir())
     assert not (tmp_path / "results.json").exists()
