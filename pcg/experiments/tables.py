@@ -219,7 +219,7 @@ def tables(results: Results, summaries: Sequence[Summary] | None = None) -> list
             most_heard(by_method(usual, ("original", "codec", "draft", "AR", *METHODS))),
             (SETTING, N, SPEEDUP, WER, WER_CHANGE, *TAIL, CER, SPEAKER, DISTILLED, DNSMOS,
              *papers_columns(PCG_NAMES, _pcg_table_1)),
-            DIFFERS["main"],
+            f"Points: less AR on the same utterances. {DIFFERS['main']}",
         ),
         _tradeoff(results, usual),
         _equal_work(results, usual),
