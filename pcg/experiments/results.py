@@ -421,7 +421,8 @@ def at_equal_work(results: Results, name: str, point: Condition) -> Difference |
     """Return the method `name` at the work of `point` (tokens per target call), less the point.
 
     Where one setting works less and one more, it is a mix of the nearest two: so large a share of the takes of each that the
-    work is equal. Else it is the nearest one. Settings that lack utterances of the point are left out; None where none is left.
+    work is equal; its intervals hold that share fixed. Else it is the nearest one. Settings that lack utterances of the point
+    are left out; None where none is left.
     """
     (every,), surplus = results.sums(point), {}
     for condition in curve(results, name, point):

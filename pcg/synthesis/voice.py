@@ -63,10 +63,7 @@ def read_recording(
     would not fit a part of it; without, it is cut at its last pause. transcribe: `[N]` samples at the codec's rate -> the
     words, asked where `transcript` is blank; None without a recogniser. Raises PCGError.
     """
-    try:
-        known = without_pauses(check_text(transcript)).strip() if transcript.strip() else ""
-    except InputError as error:
-        raise InputError("transcript", transcript, str(error).partition(", but must be ")[2].rstrip(".")) from error
+    known = without_pauses(check_text(transcript, "transcript")).strip() if transcript.strip() else ""
     if not known and transcribe is None:
         raise InputError("transcript", transcript, "the words in the recording")
     rate, (low, high) = codec.sample_rate, seconds

@@ -7,6 +7,7 @@ moment, so that the attention that reads the text is local. The moments come fro
 the speed of the reference voice.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,7 @@ TOKENS_PER_CHARACTER = 3.3
 
 
 @dataclass(frozen=True)
-class TokenizerReader:
+class TokenizerReader(ABC):
     """Turns text into the prompt of a language model that was taught to speak: the tokenizer's ids of the text between marks,
     and the codes behind them. A reference may be empty.
 
@@ -146,14 +147,14 @@ class TokenizerReader:
     end: int
     chunk_tokens: int = 500
 
-    def words(self, text: str) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def words(self, text: str) -> str: ...
 
     def written(self, text: str) -> str:
         return self.words(text)
 
-    def read(self, written: str) -> list[int]:
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, written: str) -> list[int]: ...
 
     def tokens_for(self, text: str, reference: Reference | None = None) -> float:
         usual = TOKENS_PER_CHARACTER * spoken_length(self.words(text))

@@ -89,8 +89,8 @@ _RESPELLED = {
 _METAL = re.compile(r"\blead (?=(?:pipe|paint|poison|weight|ore|solder|crystal|shot)\w*\b)")
 
 
-def check_text(text: str) -> str:
-    """Check a text that is to be spoken.
+def check_text(text: str, field: str = "text") -> str:
+    """Check a text that is to be spoken, and that errors call by the name of its `field`.
 
     Returns:
         The text without blanks at its ends.
@@ -101,21 +101,21 @@ def check_text(text: str) -> str:
     """
     stripped = text.strip()
     if len(stripped) > MAX_CHARACTERS:
-        raise InputError("text", f"{len(stripped):,} characters", f"1 to {MAX_CHARACTERS:,} characters")
+        raise InputError(field, f"{len(stripped):,} characters", f"1 to {MAX_CHARACTERS:,} characters")
     check_pauses(stripped)
     words = without_pauses(stripped)
     if not words.strip():
-        raise InputError("text", text, "some English text")
+        raise InputError(field, text, "some English text")
     if any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\r\t" for c in stripped):
-        raise InputError("text", stripped[:40], "free of control characters")
+        raise InputError(field, stripped[:40], "free of control characters")
     plain = _GIVEN.sub(r"\1", words)
     if "](/" in plain:
-        raise InputError("text", stripped[:40], "one whose given words are [word](/phonemes/)")
+        raise InputError(field, stripped[:40], "one whose given words are [word](/phonemes/)")
     letters = [c for c in plain if c.isalpha()]
     if len(unread(plain)) > 0.2 * len(letters) or not any(c.isalnum() and c.isascii() for c in plain):
-        raise InputError("text", stripped[:40], "English: letters from a to z, or digits")
+        raise InputError(field, stripped[:40], "English: letters from a to z, or digits")
     if (spoken := spoken_length(stripped)) > MAX_PHONEMES:
-        raise InputError("text", f"{spoken:,} phonemes when spoken", f"at most {MAX_PHONEMES:,}")
+        raise InputError(field, f"{spoken:,} phonemes when spoken", f"at most {MAX_PHONEMES:,}")
     return stripped
 
 
