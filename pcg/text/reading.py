@@ -295,6 +295,7 @@ def _numbers(text: str) -> str:
     text = re.sub(r"\b(\d+)\s(\d)/(\d{1,2})\b", r"\1 and \2/\3", text)
     text = re.sub(r"\b(\d{2,3})/(\d{2,3})\b(?!/)", r"\1 \2", text)
     text = re.sub(r"\b(\d+)\s?[x×]\s?(?=\d)", r"\1 by ", text)
+    text = re.sub(r"(?<=\d) - (?=\d+ ?=)", " minus ", text)
     return re.sub(rf"\d[\d,]{{{_LONGEST_NUMBER},}}\d", _digits, text)
 
 
